@@ -1,0 +1,28 @@
+"""Nonnegative matrix factorization that finds a better answer, and the same answer twice."""
+
+from nmfmerge import datasets, metrics
+from nmfmerge.estimator import NMFMerge
+from nmfmerge.merge import MergeTree
+from nmfmerge.pipeline import merge_components, nmf, nmf_merge, recover_components
+from nmfmerge.result import Factorization, History, Stage, Status
+from nmfmerge.run import Interrupted
+from nmfmerge.solvers import Progress
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Factorization",
+    "History",
+    "Interrupted",
+    "MergeTree",
+    "NMFMerge",
+    "Progress",
+    "Stage",
+    "Status",
+    "datasets",
+    "merge_components",
+    "metrics",
+    "nmf",
+    "nmf_merge",
+    "recover_components",
+]

@@ -1,0 +1,47 @@
+"""What every kind of data matrix offers: ‖X‖², two cross products, a truncated SVD, a residual.
+
+Factors come component-major: ``Wt`` is Wᵀ (r × m) and ``H`` is r × n, both C-contiguous.
+"""
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from nmfmerge.data.svd import TruncatedSVD, block_lanczos_svd
+
+
+class DataMatrix(ABC):
+    """A nonnegative matrix X (m × n) behind the few operations that factorizing it needs."""
+
+    shape: tuple[int, int]
+    dtype: np.dtype
+    norm2: float  # ‖X‖²_F, in float64
+    mean: float
+
+    def __init__(self) -> None:
+        self._svd: TruncatedSVD | None = None
+
+    @abstractmethod
+    def HXt(self, H: np.ndarray, out: np.ndarray) -> np.ndarray:
+        """Cross product (X Hᵀ)ᵀ, r × m, into ``out``."""
+
+    @abstractmethod
+    def WtX(self, Wt: np.ndarray, out: np.ndarray) -> np.ndarray:
+        """Cross product Wᵀ X, r × n, into ``out``."""
+
+    @abstractmethod
+    def residual_norm2(self, Wt: np.ndarray, H: np.ndarray) -> float:
+        """‖X − WH‖², accurate near an exact fit too; costs about half an iteration."""
+
+    def svd(self, r: int) -> TruncatedSVD:
+        """Leading ``r`` singular triplets, the same every time; kept until `forget_svd`."""
+        if self._svd is None or len(self._svd.s) < r:
+            self._svd = self._compute_svd(r)
+        return self._svd.head(r)
+
+    def forget_svd(self) -> None:
+        """Free the memory of the kept singular vectors."""
+        self._svd = None
+
+    def _compute_svd(self, r: int) -> TruncatedSVD:
+        return block_lanczos_svd(self.HXt, self.WtX, self.shape, self.dtype, r)

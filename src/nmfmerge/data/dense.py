@@ -1,0 +1,75 @@
+"""X as a dense array, C- or Fortran-ordered, used as it lies in memory."""
+
+from typing import Any
+
+import numpy as np
+from scipy.linalg import svd as lapack_svd
+
+from nmfmerge.data.base import DataMatrix
+from nmfmerge.data.svd import TruncatedSVD
+
+_LAPACK_LIMIT = 1000  # up to this smaller dimension LAPACK's full SVD is fast enough
+_BLOCK_BYTES = 2**22
+
+
+class DenseData(DataMatrix):
+    """A NumPy array as a data matrix; BLAS reads it in place in either order."""
+
+    def __init__(self, X: np.ndarray) -> None:
+        super().__init__()
+        if not (X.flags.c_contiguous or X.flags.f_contiguous):
+            X = np.ascontiguousarray(X)
+        self.X = X
+        self.shape = X.shape
+        self.dtype = X.dtype
+        self.norm2 = sum(float(np.vdot(block, block)) for block in _float64_blocks(X))
+        self.mean = float(X.mean(dtype=np.float64))
+
+    @staticmethod
+    def accepts(X: Any) -> bool:
+        """Whether X is of this kind."""
+        return isinstance(X, np.ndarray)
+
+    def HXt(self, H: np.ndarray, out: np.ndarray) -> np.ndarray:
+        """Cross product (X Hᵀ)ᵀ, r × m, into ``out``."""
+        return np.dot(H, self.X.T, out=out)
+
+    def WtX(self, Wt: np.ndarray, out: np.ndarray) -> np.ndarray:
+        """Cross product Wᵀ X, r × n, into ``out``."""
+        return np.dot(Wt, self.X, out=out)
+
+    def residual_norm2(self, Wt: np.ndarray, H: np.ndarray) -> float:
+        """‖X − WH‖² by blocks of X."""
+        if not self.X.flags.c_contiguous:  # X = WH is Xᵀ = HᵀWᵀ: walk along memory
+            return _residual_norm2(self.X.T, H, Wt)
+        return _residual_norm2(self.X, Wt, H)
+
+    def _compute_svd(self, r: int) -> TruncatedSVD:
+        if min(self.shape) > max(_LAPACK_LIMIT, 5 * r):
+            return super()._compute_svd(r)
+        U, s, Vt = lapack_svd(self.X, full_matrices=False, check_finite=False)
+        return TruncatedSVD.signed(U[:, :r].T, s[:r], Vt[:r])
+
+
+def _rows_per_block(X: np.ndarray) -> int:
+    return max(1, _BLOCK_BYTES // (8 * X.shape[1]))
+
+
+def _float64_blocks(X: np.ndarray):  # type: ignore[no-untyped-def]
+    """Yield X in row blocks of float64 (a view where X is float64 already)."""
+    X = X if X.flags.c_contiguous else X.T
+    rows = _rows_per_block(X)
+    for start in range(0, X.shape[0], rows):
+        yield X[start : start + rows].astype(np.float64, copy=False)
+
+
+def _residual_norm2(X: np.ndarray, Wt: np.ndarray, H: np.ndarray) -> float:
+    rows = _rows_per_block(X)
+    H64 = H.astype(np.float64, copy=False)
+    total = 0.0
+    for start in range(0, X.shape[0], rows):
+        W_block = Wt[:, start : start + rows].T.astype(np.float64, copy=False)
+        residual = W_block @ H64
+        residual -= X[start : start + rows]
+        total += float(np.vdot(residual, residual))
+    return total

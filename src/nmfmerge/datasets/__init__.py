@@ -1,0 +1,8 @@
+"""Data to try things on, made on the spot with their ground truth: no network, no files."""
+
+from nmfmerge.datasets.base import Axis, Dataset
+from nmfmerge.datasets.examples import gaussian_features, paper_example
+from nmfmerge.datasets.lcms import lcms_like
+from nmfmerge.datasets.melody import melody
+
+__all__ = ["Axis", "Dataset", "gaussian_features", "lcms_like", "melody", "paper_example"]

@@ -1,0 +1,205 @@
+"""`NMFMerge`: the pipeline as a scikit-learn transformer."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from nmfmerge import validation as check
+from nmfmerge.data import DataMatrix
+from nmfmerge.kernels import n_blocks, nnls_columns_
+from nmfmerge.merge import gram64
+from nmfmerge.pipeline import Callback, Init, RandomState, nmf_merge
+from nmfmerge.result import Factorization
+from nmfmerge.run import Interrupted
+
+
+class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Nonnegative matrix factorization by NMF-Merge, for scikit-learn.
+
+    Takes the place of `sklearn.decomposition.NMF` (Frobenius loss, no penalties). `transform`
+    solves the nonnegative least-squares problem of each row exactly, so ``fit_transform(X)`` and
+    ``fit(X).transform(X)`` give the same.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Number of components.
+    n_extra : int, optional
+        Number of extra components; default a fifth of ``n_components``, 0 is plain NMF.
+    solver : {"hals", "gcd", "alspgrad", "mu"}
+        Algorithm.
+    init : {"nndsvd", "nndsvda", "nndsvdar", "random"} or (W0, H0)
+        Start of the initial stage.
+    tol : float
+        Stop when no component moves by more than this, relatively.
+    tol_intermediate : float, optional
+        Tolerance of the initial and over-complete stages; default √tol.
+    max_iter : int
+        Most iterations of each stage.
+    max_time : float, optional
+        Most seconds.
+    random_state : int, Generator, RandomState or None
+        Seed of the random starts; None is a fixed seed.
+    callback : callable, optional
+        Called after each iteration; see `nmfmerge.nmf`.
+    verbose : int
+        1 prints a line a stage, 2 more.
+
+    Attributes
+    ----------
+    components_ : array (n_components, n_features)
+        H.
+    n_components_ : int
+        Number of components.
+    reconstruction_err_ : float
+        ‖X − WH‖ of the training data.
+    n_iter_ : int
+        Iterations of all stages together.
+    stages_ : tuple of Stage
+        What each stage did.
+    merges_ : MergeTree or None
+        What the merge stage joined.
+    n_features_in_ : int
+        Number of features seen in `fit`.
+    feature_names_in_ : array (n_features_in_,)
+        Their names, if X had any.
+
+    Examples
+    --------
+    >>> from nmfmerge import NMFMerge, datasets
+    >>> X = datasets.paper_example().X
+    >>> NMFMerge(n_components=4).fit_transform(X).shape
+    (8, 4)
+    """
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        n_extra: int | None = None,
+        solver: str = "hals",
+        init: Init = "nndsvd",
+        tol: float = 1e-4,
+        tol_intermediate: float | None = None,
+        max_iter: int = 10_000,
+        max_time: float | None = None,
+        random_state: RandomState = None,
+        callback: Callback | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.n_extra = n_extra
+        self.solver = solver
+        self.init = init
+        self.tol = tol
+        self.tol_intermediate = tol_intermediate
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.random_state = random_state
+        self.callback = callback
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: object = None) -> "NMFMerge":
+        """Learn the components of X.
+
+        Parameters
+        ----------
+        X : array or sparse matrix (n_samples, n_features)
+            Nonnegative data.
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        self.fit_transform(X)
+        return self
+
+    def fit_transform(self, X: Any, y: object = None) -> np.ndarray:
+        """Learn the components of X and return their weights in each row.
+
+        Returns
+        -------
+        W : array (n_samples, n_components)
+        """
+        data = self._check(X, reset=True)
+        try:
+            result = nmf_merge(data, **self.get_params(deep=False))
+        except Interrupted as stop:
+            self._keep(stop.factorization)
+            raise
+        self._keep(result)
+        Wt = _weights(data, result.H)
+        self.reconstruction_err_ = float(np.sqrt(data.residual_norm2(Wt, result.H)))
+        return Wt.T
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Weights of the components in each row of X: nonnegative least squares, solved exactly.
+
+        Returns
+        -------
+        W : array (n_samples, n_components)
+        """
+        check_is_fitted(self)
+        return _weights(self._check(X, reset=False), self.components_).T
+
+    def inverse_transform(self, X: Any) -> np.ndarray:
+        """Data that the weights X (n_samples, n_components) stand for: X @ components_."""
+        check_is_fitted(self)
+        W = check.check_array("X", X)
+        if W.shape[1] != self.n_components_:
+            raise ValueError(
+                f"X has {W.shape[1]} columns; expected the weights of {self.n_components_} "
+                "components, as transform returns them"
+            )
+        return W @ self.components_
+
+    def score(self, X: Any, y: object = None) -> float:
+        """Share of ‖X‖² that the components explain: 1 − ‖X − WH‖²/‖X‖²; higher is better."""
+        check_is_fitted(self)
+        data = self._check(X, reset=False)
+        H = self.components_.astype(data.dtype, copy=False)
+        residual2 = data.residual_norm2(_weights(data, H), H)
+        return 1.0 - residual2 / data.norm2 if data.norm2 > 0 else 1.0
+
+    def _check(self, X: Any, reset: bool) -> DataMatrix:
+        """Names and number of features by scikit-learn's rules, then values by ours."""
+        X = validate_data(
+            self,
+            X,
+            reset=reset,
+            accept_sparse=("csr", "csc"),
+            dtype=[np.float64, np.float32],
+            ensure_all_finite=False,
+        )
+        return check.check_X(X)
+
+    def _keep(self, result: Factorization) -> None:
+        self.components_ = result.H
+        self.n_components_ = result.n_components
+        self.reconstruction_err_ = float(np.sqrt(2 * result.objective))
+        self.n_iter_ = result.n_iter
+        self.stages_ = result.stages
+        self.merges_ = result.merges
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _weights(data: DataMatrix, H: np.ndarray) -> np.ndarray:
+    """Component-major W ≥ 0 that minimises ‖X − WH‖² for the given H."""
+    H = np.ascontiguousarray(H, dtype=data.dtype)
+    C = data.HXt(H, out=np.empty((len(H), data.shape[0]), data.dtype))
+    Wt = np.empty_like(C)
+    nnls_columns_(Wt, gram64(H), C, 0, n_blocks(Wt.shape[1]))
+    return Wt

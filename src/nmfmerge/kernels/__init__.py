@@ -1,0 +1,27 @@
+"""Inner loops on small dense arrays: one file per algorithm, and a NumPy twin of each.
+
+Every kernel improves a component-major factor ``F`` (r × p) for the quadratic problem
+``min ½⟨F, G F⟩ − ⟨C, F⟩, F ≥ 0``, given the Gram ``G`` (r × r) of the other factor and the
+cross product ``C`` (r × p) of the other factor with the data. Kernels never see the data
+matrix and never check their arguments.
+
+A kernel works through ``F`` in blocks of ``BLOCK`` columns, from block ``first`` to before block
+``last``. Columns are independent and sums are kept per block, so the result has the same bits
+however the blocks are dealt out.
+"""
+
+from nmfmerge.kernels.blocks import BLOCK, n_blocks
+from nmfmerge.kernels.gcd import gcd_largest_decrease, gcd_sweep_
+from nmfmerge.kernels.hals import hals_sweep_
+from nmfmerge.kernels.mu import mu_step_
+from nmfmerge.kernels.nnls import nnls_columns_
+
+__all__ = [
+    "BLOCK",
+    "gcd_largest_decrease",
+    "gcd_sweep_",
+    "hals_sweep_",
+    "mu_step_",
+    "n_blocks",
+    "nnls_columns_",
+]

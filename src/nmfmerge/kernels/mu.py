@@ -1,0 +1,50 @@
+"""Multiplicative update (Lee & Seung 2001) for the Frobenius norm."""
+
+import numpy as np
+
+from nmfmerge.kernels.blocks import BLOCK, kernel
+
+
+@kernel
+def mu_step_(F, G, C, offset, tiny, moved, total, first, last):
+    """Update ``F ← F ∘ C / (G F + offset)`` in place; zeros stay zero.
+
+    Values below ``tiny`` become zero, for denormal numbers are slow. ``moved`` and ``total`` are
+    as in `hals_sweep_`.
+    """
+    r, p = F.shape
+    zero = F.dtype.type(0)
+    S = np.empty((r, BLOCK), F.dtype)
+    D = np.empty((r, BLOCK), F.dtype)
+    for block in range(first, last):
+        start = block * BLOCK
+        width = min(BLOCK, p - start)
+        for t in range(r):
+            source = F[t, start : start + width]
+            row = S[t]
+            for b in range(width):
+                row[b] = source[b]
+        for t in range(r):
+            denominator = D[t]
+            denominator[:width] = offset
+            for s in range(r):
+                g = G[t, s]
+                row = S[s]
+                for b in range(width):
+                    denominator[b] += g * row[b]
+        for t in range(r):
+            target = F[t, start : start + width]
+            numerator = C[t, start : start + width]
+            old_row = S[t]
+            denominator = D[t]
+            difference = zero
+            size = zero
+            for b in range(width):
+                old = old_row[b]
+                new = old * (numerator[b] / denominator[b])
+                new = new if new > tiny else zero
+                difference += (new - old) * (new - old)
+                size += (new + old) * (new + old)
+                target[b] = new
+            moved[block, t] = difference
+            total[block, t] = size

@@ -1,0 +1,62 @@
+"""NumPy twins of the kernels, written to be read: the truth that the fast ones are held to."""
+
+import numpy as np
+from scipy.linalg import cholesky
+from scipy.optimize import nnls
+
+
+def hals_sweep_(F, G, C):
+    """Twin of `nmfmerge.kernels.hals.hals_sweep_`; returns ``‖new − old‖², ‖new + old‖²``."""
+    old = F.copy()
+    for t in range(len(F)):
+        if G[t, t] > 0:
+            F[t] = np.maximum(0, F[t] + (C[t] - G[t] @ F) / G[t, t])
+    return _norms(F, old)
+
+
+def gcd_largest_decrease(F, G, C):
+    """Twin of `nmfmerge.kernels.gcd.gcd_largest_decrease`."""
+    _, decrease = _single_steps(F, G, G @ F - C)
+    return max(0.0, decrease.max())
+
+
+def gcd_sweep_(F, G, C, threshold):
+    """Twin of `nmfmerge.kernels.gcd.gcd_sweep_`; returns ``‖new − old‖², ‖new + old‖²``."""
+    old = F.copy()
+    for j in range(F.shape[1]):
+        gradient = G @ F[:, j] - C[:, j]
+        for _ in range(len(F) ** 2):
+            step, decrease = _single_steps(F[:, j : j + 1], G, gradient[:, None])
+            q = int(np.argmax(decrease))
+            if decrease[q, 0] <= threshold:
+                break
+            F[q, j] += step[q, 0]
+            gradient += step[q, 0] * G[q]
+    return _norms(F, old)
+
+
+def mu_step_(F, G, C, offset, tiny):
+    """Twin of `nmfmerge.kernels.mu.mu_step_`; returns ``‖new − old‖², ‖new + old‖²``."""
+    old = F.copy()
+    F *= C / (G @ F + offset)
+    F[tiny >= F] = 0
+    return _norms(F, old)
+
+
+def nnls_columns(G, C):
+    """Twin of `nmfmerge.kernels.nnls.nnls_columns_` for a positive definite G."""
+    R = cholesky(G)
+    return np.stack([nnls(R, y)[0] for y in np.linalg.solve(R.T, C).T], axis=1)
+
+
+def _single_steps(F, G, gradient):
+    """Step and decrease of every coordinate moved alone (METHOD: s and d)."""
+    curvature = np.diag(G)[:, None]
+    safe = np.where(curvature > 0, curvature, 1)
+    step = np.maximum(0, F - gradient / safe) - F
+    decrease = -gradient * step - 0.5 * curvature * step**2
+    return step, np.where(curvature > 0, decrease, 0)
+
+
+def _norms(F, old):
+    return ((F - old) ** 2).sum(axis=1), ((F + old) ** 2).sum(axis=1)

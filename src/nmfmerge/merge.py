@@ -1,0 +1,330 @@
+"""Optimal pairwise merge of components, on Grams alone (the paper's section on pairwise merge).
+
+Comes in: W and H. Goes out: W and H with fewer components, and the record of what was joined.
+Only the r × r Grams WᵀW and HHᵀ are looked at: the Gram rows of a merged component are linear
+combinations of its parents' rows, and the merged factors are one product at the end.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+
+Order = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+
+_CHUNK = 8192
+
+
+def merge(
+    Wt: np.ndarray,
+    H: np.ndarray,
+    n_components: int,
+    max_penalty: float = np.inf,
+    order: Order | None = None,
+) -> tuple[np.ndarray, np.ndarray, "MergeTree"]:
+    """Join the pair of components that costs least, again and again.
+
+    Parameters
+    ----------
+    Wt, H : arrays (r, m) and (r, n)
+        Component-major factors; not changed.
+    n_components : int
+        Stop at this number of components.
+    max_penalty : float
+        Stop before a merge that costs more than this.
+    order : callable, optional
+        ``order(penalty, h2_p, h2_q)``, arrays in, array out: the pair with the least value is
+        merged next; h2 are the squared norms of the rows of H when columns of W have unit norm.
+        Default: the penalty itself.
+
+    Returns
+    -------
+    Wt, H : arrays (n_components, m) and (n_components, n)
+        Components not merged, as they were and in their order, then the merged ones, whose norm
+        in W is the geometric mean of their parents'.
+    tree : MergeTree
+    """
+    state = _MergeState(Wt, H)
+    penalty, rank = state.pair_tables(order)
+    penalties: list[float] = []
+    while len(H) - len(penalties) > n_components:
+        p, q = divmod(int(np.argmin(rank)), len(H))
+        if penalty[p, q] > max_penalty:
+            break
+        penalties.append(penalty[p, q])
+        state.join(p, q)
+        state.refresh(penalty, rank, p, q, order)
+    Wt_merged, H_merged = state.factors()
+    return Wt_merged, H_merged, MergeTree(len(H), np.array(state.pairs), np.array(penalties))
+
+
+def pair_penalty(c: np.ndarray, a: np.ndarray, d: np.ndarray, g: np.ndarray) -> np.ndarray:
+    """Penalty of merging pairs, eq. (minimum_P), without cancellation.
+
+    Parameters
+    ----------
+    c, g : arrays
+        w_pᵀw_q for unit columns of W, and h_pᵀh_q.
+    a, d : arrays
+        ‖h_p‖² and ‖h_q‖².
+
+    Returns
+    -------
+    penalty : array
+        λ_min of eq. (eigen_values), the second squared singular value of the pair.
+    """
+    b = np.sqrt(((a - d) / 2) ** 2 + (g + c * a) * (g + c * d))
+    lam_max = (a + d) / 2 + c * g + b
+    delta = (1 - c * c) * (a * d - g * g)
+    safe = np.where(lam_max > 0, lam_max, 1)
+    return np.maximum(np.where(lam_max > 0, delta / safe, 0), 0)
+
+
+def merge_weights(c: float, a: float, d: float, g: float) -> tuple[float, float]:
+    """Coefficients (α, β) of the merged column ``α w_p + β w_q``, eq. (u_vec), always finite.
+
+    The paper's ξ divides by zero for a pair disjoint in both factors; this form does not.
+    """
+    b = sqrt(((a - d) / 2) ** 2 + (g + c * a) * (g + c * d))
+    if a >= d:
+        alpha, beta = a - d + 2 * b, 2 * (g + c * d)
+    else:
+        alpha, beta = 2 * (g + c * a), d - a + 2 * b
+    size = max(alpha, beta)
+    if size == 0:
+        return 1.0, 0.0
+    alpha, beta = alpha / size, beta / size  # squares of tiny numbers would vanish
+    norm = sqrt(alpha * alpha + 2 * c * alpha * beta + beta * beta)
+    return alpha / norm, beta / norm
+
+
+class _MergeState:
+    """Components in r slots: their Grams, and their weights on the leaves.
+
+    A merged component takes the slot of its first parent; the second parent's slot is empty
+    from then on. ``C`` is the Gram of W with unit columns, ``D`` that of H with the scale, in
+    ``unit``s; slot p holds the component ``A[p] @ Wt``, ``B[p] @ H``, to be scaled to ``w_norm``.
+    """
+
+    def __init__(self, Wt: np.ndarray, H: np.ndarray) -> None:
+        self.Wt, self.H = Wt, H
+        C, D = gram64(Wt), gram64(H)
+        norm = np.sqrt(np.diag(C))
+        inverse = np.divide(1.0, norm, out=np.zeros_like(norm), where=norm > 0)
+        self.C = C * inverse[:, None] * inverse
+        self.D = D * norm[:, None] * norm
+        self.unit = float(np.diag(self.D).max()) or 1.0  # products of squares keep their range
+        self.D /= self.unit
+        self.A, self.B = np.diag(inverse), np.diag(norm)
+        self.w_norm = norm
+        self.ids = np.arange(len(H))
+        self.alive = np.ones(len(H), dtype=bool)
+        self.pairs: list[tuple[int, int]] = []
+
+    def pair_tables(self, order: Order | None) -> tuple[np.ndarray, np.ndarray]:
+        """Penalty of every pair of slots, and its place in the order: ∞ unless p < q."""
+        r = len(self.H)
+        penalty, rank = np.zeros((r, r)), np.full((r, r), np.inf)
+        self._fill(penalty, rank, *np.triu_indices(r, k=1), order)
+        return penalty, rank
+
+    def refresh(
+        self, penalty: np.ndarray, rank: np.ndarray, p: int, q: int, order: Order | None
+    ) -> None:
+        """Bring the tables up to date after slots p and q were joined in p."""
+        rank[q, :] = rank[:, q] = np.inf
+        others = np.flatnonzero(self.alive)
+        others = others[others != p]
+        self._fill(penalty, rank, np.minimum(p, others), np.maximum(p, others), order)
+
+    def _fill(
+        self,
+        penalty: np.ndarray,
+        rank: np.ndarray,
+        p: np.ndarray,
+        q: np.ndarray,
+        order: Order | None,
+    ) -> None:
+        """Compute the table entries of the pairs of slots (p, q)."""
+        h2 = np.diag(self.D)
+        cost = self.unit * pair_penalty(self.C[p, q], h2[p], h2[q], self.D[p, q])
+        penalty[p, q] = cost
+        rank[p, q] = _ranked(order, cost, self.unit * h2[p], self.unit * h2[q])
+
+    def join(self, p: int, q: int) -> None:
+        """Join slots p and q in p, eqs. (linear_merge_model) and (optimal_h_m)."""
+        c, g = self.C[p, q], self.D[p, q]
+        alpha, beta = merge_weights(c, self.D[p, p], self.D[q, q], g)
+        _combine_(self.C, p, q, alpha, beta)
+        _combine_(self.D, p, q, alpha + beta * c, alpha * c + beta)
+        self.A[p] = alpha * self.A[p] + beta * self.A[q]
+        self.B[p] = (alpha + beta * c) * self.B[p] + (alpha * c + beta) * self.B[q]
+        self.w_norm[p] = _scale_between(self.w_norm[p], self.w_norm[q])
+        i, j = sorted((int(self.ids[p]), int(self.ids[q])))
+        self.pairs.append((i, j))
+        self.ids[p] = len(self.H) + len(self.pairs) - 1
+        self.alive[q] = False
+
+    def slot(self, component: int) -> int:
+        """The slot that holds a component, by its id."""
+        return int(np.flatnonzero((self.ids == component) & self.alive)[0])
+
+    def factors(self) -> tuple[np.ndarray, np.ndarray]:
+        """Component-major factors of what is alive: leaves first, then merged, each by id."""
+        slots = np.flatnonzero(self.alive)
+        slots = slots[np.argsort(self.ids[slots])]
+        merged = slots[self.ids[slots] >= len(self.H)]
+        leaves = slots[: len(slots) - len(merged)]
+        scale = self.w_norm[merged, None]
+
+        def gather(F: np.ndarray, weights: np.ndarray) -> np.ndarray:
+            return np.concatenate([F[leaves], weights.astype(F.dtype) @ F])
+
+        return gather(self.Wt, self.A[merged] * scale), gather(self.H, self.B[merged] / scale)
+
+
+def gram64(F: np.ndarray) -> np.ndarray:
+    """F Fᵀ in float64, for a component-major F of any precision."""
+    if F.dtype == np.float64:
+        return F @ F.T
+    G = np.zeros((len(F), len(F)))
+    for start in range(0, F.shape[1], _CHUNK):
+        chunk = F[:, start : start + _CHUNK].astype(np.float64)
+        G += chunk @ chunk.T
+    return G
+
+
+def _scale_between(x: float, y: float) -> float:
+    """Geometric mean of two norms; the other one where one is zero."""
+    if x == 0 or y == 0:
+        return x + y or 1.0
+    return sqrt(x) * sqrt(y)
+
+
+def _combine_(G: np.ndarray, p: int, q: int, x: float, y: float) -> None:
+    """Replace vector p by x·p + y·q in the Gram G."""
+    own = x * x * G[p, p] + 2 * x * y * G[p, q] + y * y * G[q, q]
+    G[p] = x * G[p] + y * G[q]
+    G[:, p] = G[p]
+    G[p, p] = own
+
+
+def _ranked(
+    order: Order | None, penalty: np.ndarray, h2_p: np.ndarray, h2_q: np.ndarray
+) -> np.ndarray:
+    if order is None:
+        return penalty
+    value = np.asarray(order(penalty, h2_p, h2_q), dtype=np.float64)
+    if value.shape != penalty.shape or np.isnan(value).any():
+        raise ValueError(
+            "order must return one number for each pair: it was called with arrays of shape "
+            f"{penalty.shape} and returned shape {value.shape}"
+            + (" with NaN in it" if np.isnan(value).any() else "")
+        )
+    return value
+
+
+@dataclass(frozen=True)
+class MergeTree:
+    """The record of a merge: which components were joined, in which order, at what penalty.
+
+    Attributes
+    ----------
+    n_leaves : int
+        Number of components before the first merge; they have the ids 0 … n_leaves − 1.
+    pairs : int array (n_merges, 2)
+        Ids joined by each merge, the smaller first; the t-th merge makes id n_leaves + t.
+    penalties : float array (n_merges,)
+        Squared Frobenius distance that each merge moved WH by.
+    """
+
+    n_leaves: int
+    pairs: np.ndarray
+    penalties: np.ndarray
+
+    def __post_init__(self) -> None:
+        pairs = np.array(self.pairs, dtype=np.intp).reshape(-1, 2)
+        penalties = np.array(self.penalties, dtype=np.float64)
+        if penalties.shape != (len(pairs),):
+            raise ValueError(
+                f"a merge tree needs one penalty per pair: got {len(pairs)} pairs and "
+                f"penalties of shape {penalties.shape}"
+            )
+        if len(pairs) >= max(self.n_leaves, 1):
+            raise ValueError(f"{self.n_leaves} components cannot be merged {len(pairs)} times")
+        used: set[int] = set()
+        for t, (i, j) in enumerate(pairs.tolist()):
+            if not 0 <= i < j < self.n_leaves + t or used & {i, j}:
+                raise ValueError(
+                    f"merge {t} joins the ids ({i}, {j}); ids must be smaller first, made before "
+                    f"this merge and not merged already"
+                )
+            used |= {i, j}
+        pairs.flags.writeable = penalties.flags.writeable = False
+        object.__setattr__(self, "pairs", pairs)
+        object.__setattr__(self, "penalties", penalties)
+
+    @property
+    def n_components(self) -> int:
+        """Number of components after the last merge."""
+        return self.n_leaves - len(self.pairs)
+
+    def prefix(self, n_components: int) -> "MergeTree":
+        """The record up to the merge that leaves ``n_components``."""
+        if not self.n_components <= n_components <= self.n_leaves:
+            raise ValueError(
+                f"n_components={n_components} is not on this merge tree, which goes from "
+                f"{self.n_leaves} to {self.n_components} components"
+            )
+        n = self.n_leaves - n_components
+        return MergeTree(self.n_leaves, self.pairs[:n], self.penalties[:n])
+
+    def replay(
+        self, W: np.ndarray, H: np.ndarray, n_components: int | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Apply the recorded merges, down to ``n_components`` (default: all), to W and H.
+
+        Returns
+        -------
+        W, H : arrays (m, n_components) and (n_components, n)
+        """
+        tree = self if n_components is None else self.prefix(n_components)
+        W, H = np.asarray(W), np.asarray(H)
+        if W.ndim != 2 or H.ndim != 2 or W.shape[1] != H.shape[0] or len(H) != self.n_leaves:
+            raise ValueError(
+                f"this merge tree is for {self.n_leaves} components: expected W (m, "
+                f"{self.n_leaves}) and H ({self.n_leaves}, n), got {W.shape} and {H.shape}"
+            )
+        state = _MergeState(np.ascontiguousarray(W.T), H)
+        for i, j in tree.pairs.tolist():
+            p, q = sorted((state.slot(i), state.slot(j)))
+            state.join(p, q)
+        Wt_merged, H_merged = state.factors()
+        return Wt_merged.T, H_merged
+
+    def to_linkage(self) -> np.ndarray:
+        """Linkage matrix for `scipy.cluster.hierarchy.dendrogram`.
+
+        Heights are running maxima of the square roots of the penalties (a dendrogram needs them
+        nondecreasing). Trees that do not reach one component are closed above the last merge, by
+        joins of equal, largest height.
+        """
+        heights = np.maximum.accumulate(np.sqrt(self.penalties))
+        joined = set(self.pairs.ravel().tolist())
+        sizes = [1] * self.n_leaves
+        rows = []
+        for (i, j), height in zip(self.pairs.tolist(), heights, strict=True):
+            sizes.append(sizes[i] + sizes[j])
+            rows.append((i, j, height, sizes[-1]))
+        roots = [i for i in range(len(sizes)) if i not in joined]
+        top = float(heights[-1]) if len(heights) else 0.0
+        while len(roots) > 1:
+            i, j = roots[:2]
+            sizes.append(sizes[i] + sizes[j])
+            rows.append((i, j, top, sizes[-1]))
+            roots = [*roots[2:], len(sizes) - 1]
+        return np.array(rows, dtype=np.float64).reshape(-1, 4)
+
+    def __repr__(self) -> str:
+        return f"MergeTree({self.n_leaves} → {self.n_components} components)"

@@ -1,0 +1,106 @@
+"""How good a factorization is, and how alike two of them are."""
+
+from typing import Any
+
+import numpy as np
+from scipy.linalg import lstsq
+from scipy.optimize import linear_sum_assignment
+
+from nmfmerge import validation as check
+from nmfmerge.data import DataMatrix
+from nmfmerge.solvers.point import Point, percent
+
+
+def fitting_error(X: Any, W: np.ndarray, H: np.ndarray) -> float:
+    """Fitting error 100·‖X − WH‖²/‖X‖², in percent, accurate near an exact fit too."""
+    data, Wt, H = _check(X, W, H)
+    return percent(data.residual_norm2(Wt, H), data.norm2)
+
+
+def kkt_residual(X: Any, W: np.ndarray, H: np.ndarray) -> float:
+    r"""How far W and H are from a stationary point, relative to X.
+
+    Each row :math:`f_t` of a factor F (Wᵀ or H), moved alone to its minimum, would change WH by
+    :math:`\sqrt{G_{tt}}\,\lVert f_t - \max(0, f_t - g_t/G_{tt}) \rVert`, with G the Gram of the
+    other factor and g the gradient. The root of the sum of their squares, over ‖X‖, is zero at a
+    stationary point only, and does not change when X or a component is rescaled.
+    """
+    data, Wt, H = _check(X, W, H)
+    point = Point(data, Wt, H)
+    total = 0.0
+    for F, G, C in (point.subproblem("W"), point.subproblem("H")):
+        curvature = np.diag(G).astype(np.float64)
+        gradient = (G @ F - C).astype(np.float64)
+        safe = np.where(curvature > 0, curvature, 1)[:, None]
+        step = F - np.maximum(0, F - gradient / safe)
+        total += float(curvature @ np.square(step).sum(axis=1))
+    return float(np.sqrt(total / data.norm2)) if data.norm2 > 0 else float(np.sqrt(total))
+
+
+def subspace_mismatch(W1: np.ndarray, W2: np.ndarray) -> float:
+    """How far apart the column spaces of two W are, eq. (consis_check); 0 iff they agree.
+
+    ‖W₁ − W₂R₂‖² + ‖W₂ − W₁R₁‖² with columns of unit norm, R₂ = W₂⁺W₁ and R₁ = W₁⁺W₂.
+    """
+    W1, W2 = _unit_columns(W1, W2)
+    R1, R2 = _transfer(W1, W2)
+    return float(np.linalg.norm(W1 - W2 @ R2) ** 2 + np.linalg.norm(W2 - W1 @ R1) ** 2)
+
+
+def permutation_mismatch(W1: np.ndarray, W2: np.ndarray) -> float:
+    """How far two W are from the same columns in another order, eq. (permutation_check).
+
+    For R₁ and R₂ of `subspace_mismatch`, the mean of their
+    Σ r²(r − 1)² + Σ_i(Σ_j r_ij − 1)² + Σ_j(Σ_i r_ij − 1)², which is 0 iff R is a permutation.
+    The paper prints a minus before the last two sums, with which a zero matrix would score below
+    a permutation.
+    """
+    return float(np.mean([_permutation_measure(R) for R in _transfer(*_unit_columns(W1, W2))]))
+
+
+def match_components(W1: np.ndarray, W2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Match the columns of two W one to one by cosine similarity.
+
+    Returns
+    -------
+    order : int array (r,)
+        ``W2[:, order]`` stands column by column beside W1.
+    similarity : array (r,)
+        Cosine of each matched pair.
+    """
+    W1, W2 = _unit_columns(W1, W2)
+    cosine = W1.T @ W2
+    rows, order = linear_sum_assignment(-cosine)
+    return order, cosine[rows, order]
+
+
+def _check(X: Any, W: Any, H: Any) -> tuple[DataMatrix, np.ndarray, np.ndarray]:
+    data = check.check_X(X)
+    W, H = check.check_factors(W, H)
+    return data, *check.check_start((W, H), data, len(H))
+
+
+def _unit_columns(W1: Any, W2: Any) -> tuple[np.ndarray, np.ndarray]:
+    W1, W2 = (check.check_array(name, W) for name, W in (("W1", W1), ("W2", W2)))
+    if W1.shape != W2.shape:
+        raise ValueError(
+            f"W1 has shape {W1.shape} and W2 has shape {W2.shape}; expected two factors of the "
+            "same data and rank"
+        )
+    return _normalized(W1), _normalized(W2)
+
+
+def _normalized(W: np.ndarray) -> np.ndarray:
+    W = W.astype(np.float64)
+    norm = np.linalg.norm(W, axis=0)
+    return W / np.where(norm > 0, norm, 1)
+
+
+def _transfer(W1: np.ndarray, W2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """R₁ = W₁⁺W₂ and R₂ = W₂⁺W₁."""
+    return lstsq(W1, W2)[0], lstsq(W2, W1)[0]
+
+
+def _permutation_measure(R: np.ndarray) -> float:
+    entries = np.sum(R**2 * (R - 1) ** 2)
+    return float(entries + np.sum((R.sum(axis=1) - 1) ** 2) + np.sum((R.sum(axis=0) - 1) ** 2))

@@ -1,0 +1,146 @@
+"""What a run returns: `Factorization` with its `Stage`s; frozen and printable."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+
+from nmfmerge.merge import MergeTree
+
+
+class Status(StrEnum):
+    """How a run, or a stage of one, ended."""
+
+    CONVERGED = "converged"
+    MAX_ITER = "max_iter"
+    MAX_TIME = "max_time"
+    CALLBACK = "callback"
+    INTERRUPTED = "interrupted"
+    DONE = "done"  # a stage that does not iterate
+
+
+@dataclass(frozen=True)
+class History:
+    """Per iteration of a stage: what was cheap to know.
+
+    Attributes
+    ----------
+    step : array (n_iter,)
+        Largest relative displacement of a component, the quantity compared with ``tol``.
+    seconds : array (n_iter,)
+        Time since the run began.
+    fitting_error : array (n_iter,)
+        Fitting error in percent where a callback asked for it, NaN elsewhere.
+    """
+
+    step: np.ndarray
+    seconds: np.ndarray
+    fitting_error: np.ndarray
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage of a run.
+
+    Attributes
+    ----------
+    name : str
+        "initial", "recover", "overcomplete", "merge" or "final".
+    n_components : int
+        Number of components after the stage.
+    n_iter : int
+        Iterations taken; 0 for "recover" and "merge".
+    seconds : float
+        Wall time of the stage.
+    fitting_error : float
+        100·‖X − WH‖²/‖X‖² after the stage.
+    status : Status
+        How the stage ended.
+    history : History or None
+        Per-iteration record of a stage that iterates.
+    """
+
+    name: str
+    n_components: int
+    n_iter: int
+    seconds: float
+    fitting_error: float
+    status: Status
+    history: History | None = field(default=None, repr=False)
+
+    @property
+    def converged(self) -> bool:
+        """Whether the stage did what it was there for within its limits."""
+        return self.status in (Status.CONVERGED, Status.DONE)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name:<12} {self.n_components:>4} components {self.n_iter:>6} iterations "
+            f"{self.fitting_error:>10.6g} % {self.seconds:>9.3g} s  {self.status}"
+        )
+
+
+@dataclass(frozen=True)
+class Factorization:
+    """A nonnegative factorization X ≈ WH and how it came about.
+
+    Attributes
+    ----------
+    W : array (m, r)
+        Components along the rows of X.
+    H : array (r, n)
+        Components along the columns of X.
+    objective : float
+        ½‖X − WH‖².
+    fitting_error : float
+        100·‖X − WH‖²/‖X‖², in percent.
+    stages : tuple of Stage
+        The stages in the order they ran; plain `nmf` has one, named "final".
+    status : Status
+        How the run ended.
+    seconds : float
+        Wall time of the run.
+    merges : MergeTree or None
+        What the merge stage joined.
+    generalized_singular_values : array (k,)
+        One for each recovered component: how much more X has than WH in its direction.
+    """
+
+    W: np.ndarray
+    H: np.ndarray
+    objective: float
+    fitting_error: float
+    stages: Sequence[Stage]
+    status: Status
+    seconds: float
+    merges: MergeTree | None = None
+    generalized_singular_values: np.ndarray = field(default_factory=lambda: np.empty(0))
+
+    def __post_init__(self) -> None:
+        if self.W.ndim != 2 or self.H.ndim != 2 or self.W.shape[1] != self.H.shape[0]:
+            raise ValueError(f"W {self.W.shape} and H {self.H.shape} do not fit together")
+        object.__setattr__(self, "stages", tuple(self.stages))
+
+    @property
+    def n_components(self) -> int:
+        """Number of components."""
+        return self.H.shape[0]
+
+    @property
+    def n_iter(self) -> int:
+        """Iterations of all stages together."""
+        return sum(stage.n_iter for stage in self.stages)
+
+    @property
+    def converged(self) -> bool:
+        """Whether the last stage reached its tolerance."""
+        return self.status is Status.CONVERGED
+
+    def __repr__(self) -> str:
+        headline = (
+            f"Factorization of a {self.W.shape[0]} × {self.H.shape[1]} matrix into "
+            f"{self.n_components} components: fitting error {self.fitting_error:.6g} %, "
+            f"{self.status}, {self.n_iter} iterations, {self.seconds:.3g} s"
+        )
+        return "\n".join([headline, *(f"  {stage}" for stage in self.stages)])

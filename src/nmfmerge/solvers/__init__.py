@@ -1,0 +1,30 @@
+"""Solvers: one loop for all (`loop`), one small file per algorithm, found by name in SOLVERS."""
+
+from nmfmerge.solvers.alspgrad import ALSPGrad
+from nmfmerge.solvers.base import Solver
+from nmfmerge.solvers.gcd import GCD
+from nmfmerge.solvers.hals import HALS
+from nmfmerge.solvers.loop import Limits, Outcome, Progress, iterate
+from nmfmerge.solvers.mu import MU
+from nmfmerge.solvers.point import Point
+
+SOLVERS: dict[str, type[Solver]] = {
+    "hals": HALS,
+    "gcd": GCD,
+    "alspgrad": ALSPGrad,
+    "mu": MU,
+}
+
+__all__ = [
+    "GCD",
+    "HALS",
+    "MU",
+    "SOLVERS",
+    "ALSPGrad",
+    "Limits",
+    "Outcome",
+    "Point",
+    "Progress",
+    "Solver",
+    "iterate",
+]

@@ -1,0 +1,133 @@
+"""The loop that all solvers share: iterate, stop, record, call back."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import perf_counter
+
+import numpy as np
+
+from nmfmerge.result import History, Status
+from nmfmerge.solvers.base import Solver
+from nmfmerge.solvers.point import Point
+
+Callback = Callable[["Progress"], object]
+
+_REPORT_EVERY = 100
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a run must keep to: a cap per stage, an end for all, the user's word; and how loud."""
+
+    max_iter: int = 10_000
+    max_time: float | None = None
+    callback: Callback | None = None
+    verbose: int = 0
+    began: float = field(default_factory=perf_counter)
+
+    def elapsed(self) -> float:
+        """Seconds since the run began."""
+        return perf_counter() - self.began
+
+    def out_of_time(self) -> bool:
+        """Whether the run has used up its time."""
+        return self.max_time is not None and self.elapsed() >= self.max_time
+
+
+@dataclass
+class Progress:
+    """What a callback gets after each iteration; valid until it returns.
+
+    Attributes
+    ----------
+    stage : str
+        Name of the stage.
+    iteration : int
+        Iterations of this stage so far.
+    step : float
+        Largest relative displacement of a component.
+    tol : float
+        The stage ends when ``step`` is at most this.
+    seconds : float
+        Time since the run began.
+    """
+
+    stage: str
+    iteration: int
+    step: float
+    tol: float
+    seconds: float
+    _point: Point = field(repr=False)
+    _fitting_error: float = field(default=float("nan"), repr=False)
+
+    @property
+    def fitting_error(self) -> float:
+        """100·‖X − WH‖²/‖X‖², computed when asked for."""
+        if np.isnan(self._fitting_error):
+            self._fitting_error = self._point.fitting_error()
+        return self._fitting_error
+
+    def __str__(self) -> str:
+        return (
+            f"{self.stage:<12} iteration {self.iteration:>6}  {self.fitting_error:.6g} %  "
+            f"step {self.step:.2e} (tol {self.tol:.0e})  {self.seconds:.1f} s"
+        )
+
+    @property
+    def W(self) -> np.ndarray:
+        """Present W (m × r), a read-only view: copy what is to be kept."""
+        return _read_only(self._point.Wt.T)
+
+    @property
+    def H(self) -> np.ndarray:
+        """Present H (r × n), a read-only view: copy what is to be kept."""
+        return _read_only(self._point.H)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a stage of iterations ended."""
+
+    status: Status
+    n_iter: int
+    history: History
+
+
+def iterate(solver: Solver, point: Point, *, stage: str, tol: float, limits: Limits) -> Outcome:
+    """Improve ``point`` until the step rule holds or a limit is reached.
+
+    The step rule: ‖new − old‖ ≤ tol·‖new + old‖ for every column of W and row of H.
+    """
+    steps: list[float] = []
+    seconds: list[float] = []
+    errors: list[float] = []
+    status = Status.MAX_ITER
+    try:
+        while len(errors) < limits.max_iter:
+            if limits.out_of_time():
+                status = Status.MAX_TIME
+                break
+            steps.append(solver.iterate(point))
+            seconds.append(limits.elapsed())
+            progress = Progress(stage, len(steps), steps[-1], tol, seconds[-1], point)
+            stop = limits.callback is not None and limits.callback(progress)
+            if limits.verbose > 1 and len(steps) % _REPORT_EVERY == 0:
+                print(f"  {progress}", flush=True)
+            errors.append(progress._fitting_error)
+            if stop:
+                status = Status.CALLBACK
+                break
+            if steps[-1] <= tol:
+                status = Status.CONVERGED
+                break
+    except KeyboardInterrupt:
+        status = Status.INTERRUPTED
+    n_iter = len(errors)  # a last iteration that was cut off has no entry here
+    history = History(np.array(steps[:n_iter]), np.array(seconds[:n_iter]), np.array(errors))
+    return Outcome(status, n_iter, history)
+
+
+def _read_only(F: np.ndarray) -> np.ndarray:
+    view = F.view()
+    view.flags.writeable = False
+    return view

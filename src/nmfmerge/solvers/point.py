@@ -1,0 +1,89 @@
+"""A point (W, H) on a data matrix with its products, each computed once per change of a factor.
+
+This is all that solvers know of X: the Grams HHᵀ and WᵀW and the cross products XHᵀ and WᵀX.
+"""
+
+from typing import Literal
+
+import numpy as np
+
+from nmfmerge.data import DataMatrix
+
+Side = Literal["W", "H"]
+
+
+class Point:
+    """Component-major factors ``Wt`` (r × m) and ``H`` (r × n) and their products with X.
+
+    The arrays are the point's own: solvers change them in place and say so by `changed`.
+    """
+
+    def __init__(self, data: DataMatrix, Wt: np.ndarray, H: np.ndarray) -> None:
+        self.data = data
+        self.Wt = np.ascontiguousarray(Wt)
+        self.H = np.ascontiguousarray(H)
+        r = len(H)
+        self._gram = {"W": np.empty((r, r), H.dtype), "H": np.empty((r, r), H.dtype)}
+        self._cross = {"W": np.empty_like(self.Wt), "H": np.empty_like(self.H)}
+        self._fresh: set[str] = set()
+
+    def factor(self, side: Side) -> np.ndarray:
+        """The factor of one side, component-major."""
+        return self.Wt if side == "W" else self.H
+
+    def gram(self, side: Side) -> np.ndarray:
+        """WᵀW or HHᵀ."""
+        if "gram " + side not in self._fresh:
+            F = self.factor(side)
+            np.dot(F, F.T, out=self._gram[side])
+            self._fresh.add("gram " + side)
+        return self._gram[side]
+
+    def cross(self, side: Side) -> np.ndarray:
+        """The cross product that an update of ``side`` needs: (XHᵀ)ᵀ for "W", WᵀX for "H"."""
+        if "cross " + side not in self._fresh:
+            if side == "W":
+                self.data.HXt(self.H, out=self._cross["W"])
+            else:
+                self.data.WtX(self.Wt, out=self._cross["H"])
+            self._fresh.add("cross " + side)
+        return self._cross[side]
+
+    def subproblem(self, side: Side) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """``F, G, C`` of ``min ½⟨F, G F⟩ − ⟨C, F⟩, F ≥ 0`` for one side."""
+        return self.factor(side), self.gram(other(side)), self.cross(side)
+
+    def changed(self, side: Side) -> None:
+        """Say that the factor of ``side`` was changed."""
+        self._fresh -= {"gram " + side, "cross " + other(side)}
+
+    def objective(self) -> float:
+        """½‖X − WH‖² from the products at hand; cancels near an exact fit."""
+        side: Side = "H" if "cross H" in self._fresh else "W"
+        F, C = self.factor(side), self.cross(side)
+        fit = float(np.vdot(F, C))
+        model = float(np.vdot(self.gram("W"), self.gram("H")))
+        return max(0.0, 0.5 * self.data.norm2 - fit + 0.5 * model)
+
+    def fitting_error(self) -> float:
+        """100·‖X − WH‖²/‖X‖² from the products at hand; 0 for a zero matrix fitted by zero."""
+        return percent(2 * self.objective(), self.data.norm2)
+
+    def component_share2(self) -> np.ndarray:
+        """(‖w_j‖‖h_j‖/‖WH‖)² of each component, from the Grams last computed."""
+        W2, H2 = self._gram["W"], self._gram["H"]
+        own = np.diag(W2).astype(np.float64) * np.diag(H2)
+        whole = float(np.vdot(W2, H2))
+        return own / whole if whole > 0 else np.zeros_like(own)
+
+
+def other(side: Side) -> Side:
+    """The other side."""
+    return "H" if side == "W" else "W"
+
+
+def percent(residual2: float, norm2: float) -> float:
+    """Fitting error in percent; a zero matrix counts as fitted when the residual is zero."""
+    if norm2 > 0:
+        return 100.0 * residual2 / norm2
+    return 0.0 if residual2 == 0 else float("inf")

@@ -1,0 +1,218 @@
+"""Every argument a user can give is checked here, once, before the first flop.
+
+Messages name the argument as the user typed it, what was expected, what came, and the fix.
+"""
+
+from collections.abc import Callable, Mapping
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from nmfmerge.data import DataMatrix, wrap
+
+FLOATS = (np.float32, np.float64)
+
+
+def check_X(X: Any) -> DataMatrix:
+    """Check the data and wrap it; float32 and float64 arrays are not copied."""
+    if isinstance(X, DataMatrix):
+        return X
+    matrix: Any = _check_sparse(X) if sp.issparse(X) else check_array("X", X)
+    if min(matrix.shape) == 0:
+        raise ValueError(f"X is empty: its shape is {matrix.shape}; it needs rows and columns")
+    values = matrix.data if sp.issparse(matrix) else matrix
+    low, high = (values.min(), values.max()) if values.size else (0.0, 0.0)
+    if not (np.isfinite(low) and np.isfinite(high)):
+        raise ValueError(
+            f"X contains NaN or infinity ({_first(matrix, lambda v: ~np.isfinite(v))}); NMF needs "
+            "finite values: drop or fill those entries first"
+        )
+    if low < 0:
+        raise ValueError(
+            f"Negative values in data passed to NMF ({_first(matrix, lambda v: v < 0)}); X must "
+            "be nonnegative: shift it, clip it or take magnitudes first"
+        )
+    data = wrap(matrix)
+    info = np.finfo(data.dtype)
+    smallest, largest = 1e3 * float(info.tiny), 1e-3 * float(info.max)
+    if high > 0 and not smallest < data.norm2 < largest:
+        raise ValueError(
+            f"X has values up to {high:.3g}, whose squares leave the range of {data.dtype}; "
+            "divide X by its maximum first"
+        )
+    return data
+
+
+def check_array(name: str, A: Any) -> np.ndarray:
+    """Check that A is a 2-D array of real numbers; return it as float32 or float64."""
+    if np.ma.is_masked(A):
+        raise TypeError(f"{name} has masked entries; missing values are not supported: fill them")
+    A = np.asarray(A)
+    if A.dtype.kind == "c":
+        raise TypeError(f"{name} is complex; NMF needs real values: take np.abs({name})")
+    if A.dtype.kind not in "fiub":
+        raise TypeError(
+            f"{name} has dtype {A.dtype}; expected real numbers: convert it with "
+            f"{name}.astype(float)"
+        )
+    if A.ndim != 2:
+        raise ValueError(
+            f"{name} has {A.ndim} dimension(s); expected a 2-D array of rows and columns: use "
+            f"{name}.reshape(-1, 1) for a single column"
+        )
+    return A.astype(_float_type(A.dtype), copy=False)
+
+
+def check_n_components(n_components: Any, shape: tuple[int, int]) -> int:
+    """Check the rank against the shape of X."""
+    m, n = shape
+    n_components = check_integer("n_components", n_components, low=1)
+    if n_components > min(m, n):
+        raise ValueError(
+            f"n_components={n_components} is too large for X with n_samples={m} rows and "
+            f"n_features={n} columns: use at most {min(m, n)}"
+        )
+    return n_components
+
+
+def check_integer(name: str, value: Any, *, low: int) -> int:
+    """Check a whole number of at least ``low``."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Integral):
+        raise TypeError(
+            f"{name}={value!r} is a {type(value).__name__}; expected a whole number, {low} or more"
+        )
+    if value < low:
+        raise ValueError(f"{name}={value!r} is out of range; expected {low} or more")
+    return int(value)
+
+
+def check_real(name: str, value: Any, *, low: float, open_end: bool = False) -> float:
+    """Check a finite real number of at least (with ``open_end``: more than) ``low``."""
+    expected = f"expected a number {'above' if open_end else 'of at least'} {low:g}"
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        raise TypeError(f"{name}={value!r} is a {type(value).__name__}; {expected}")
+    number = float(value)
+    if not np.isfinite(number) or number < low or (open_end and number == low):
+        raise ValueError(f"{name}={value!r} is out of range; {expected}")
+    return number
+
+
+def check_optional_real(name: str, value: Any, **bounds: Any) -> float | None:
+    """Check a real number, or None."""
+    return None if value is None else check_real(name, value, **bounds)
+
+
+def check_word(name: str, value: Any, known: Mapping[str, Any]) -> str:
+    """Check that a word is one of those known."""
+    if not isinstance(value, str) or value not in known:
+        words = ", ".join(repr(word) for word in known)
+        raise ValueError(f"{name}={_short(value)} is not known; expected one of {words}")
+    return value
+
+
+def check_init(init: Any, known: Mapping[str, Any]) -> str | tuple[np.ndarray, np.ndarray]:
+    """Check a word, or a pair of factors (W0, H0)."""
+    if isinstance(init, str):
+        return check_word("init", init, known)
+    if isinstance(init, tuple | list) and len(init) == 2:
+        return check_factors(init[0], init[1], names=("init[0] (W0)", "init[1] (H0)"))
+    words = ", ".join(repr(word) for word in known)
+    raise TypeError(
+        f"init={_short(init)} is a {type(init).__name__}; expected one of {words}, or a pair of "
+        "arrays (W0, H0)"
+    )
+
+
+def check_start(
+    start: tuple[np.ndarray, np.ndarray], data: DataMatrix, r: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Check a pair (W0, H0) against X; return it component-major and copied."""
+    W0, H0 = start
+    m, n = data.shape
+    if W0.shape != (m, r) or H0.shape != (r, n):
+        raise ValueError(
+            f"(W0, H0) has shapes {W0.shape} and {H0.shape}; for X {data.shape} and "
+            f"n_components={r} expected {(m, r)} and {(r, n)}"
+        )
+    return np.array(W0.T, dtype=data.dtype, order="C"), np.array(H0, dtype=data.dtype, order="C")
+
+
+def check_factors(
+    W: Any, H: Any, names: tuple[str, str] = ("W", "H")
+) -> tuple[np.ndarray, np.ndarray]:
+    """Check a pair of nonnegative, finite factors that fit together."""
+    factors = []
+    for name, value in zip(names, (W, H), strict=True):
+        F = check_array(name, value)
+        if F.size and not np.isfinite(F).all():
+            raise ValueError(f"{name} contains NaN or infinity; expected finite values")
+        if F.size and F.min() < 0:
+            raise ValueError(f"{name} has negative values; expected a nonnegative factor")
+        factors.append(F)
+    W, H = factors
+    if W.shape[1] != H.shape[0]:
+        raise ValueError(
+            f"{names[0]} has shape {W.shape} and {names[1]} has shape {H.shape}; the columns of "
+            "the first must be as many as the rows of the second"
+        )
+    return W, H
+
+
+def check_random_state(random_state: Any) -> np.random.Generator:
+    """Make a generator; None is the fixed seed 0, so that a call without a seed repeats."""
+    if random_state is None:
+        return np.random.default_rng(0)
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31, size=4))
+    if isinstance(random_state, Integral) and not isinstance(random_state, bool):
+        return np.random.default_rng(check_integer("random_state", random_state, low=0))
+    raise TypeError(
+        f"random_state={_short(random_state)} is a {type(random_state).__name__}; expected None, "
+        "a whole number, a numpy Generator or a RandomState"
+    )
+
+
+def check_callable(name: str, value: Any) -> Callable[..., Any] | None:
+    """Check a function, or None."""
+    if value is not None and not callable(value):
+        raise TypeError(f"{name}={_short(value)} is a {type(value).__name__}; expected a function")
+    return value
+
+
+def _check_sparse(X: Any) -> Any:
+    if X.dtype.kind == "c":
+        raise TypeError("X is complex; NMF needs real values: take abs(X)")
+    if X.ndim != 2:
+        raise ValueError(f"X has {X.ndim} dimension(s); expected a 2-D sparse matrix")
+    if X.format not in ("csr", "csc"):
+        X = X.tocsr()
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X.astype(_float_type(X.dtype), copy=False)
+
+
+def _float_type(dtype: np.dtype) -> type:
+    """float32 and float64 stay, in native byte order; half precision grows, the rest is float64."""
+    return np.float32 if dtype.kind == "f" and dtype.itemsize <= 4 else np.float64
+
+
+def _first(X: Any, wrong: Callable[[np.ndarray], np.ndarray]) -> str:
+    """Name the first entry of X that is wrong."""
+    if sp.issparse(X):
+        X = X.tocoo()
+        at = int(np.argmax(wrong(X.data)))
+        i, j, value = X.row[at], X.col[at], X.data[at]
+    else:
+        i, j = np.unravel_index(int(np.argmax(wrong(X))), X.shape)
+        value = X[i, j]
+    return f"X[{i}, {j}] is {value:.6g}"
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,140 @@
+"""The fast kernels against their NumPy twins, and their bits against the dealing of blocks."""
+
+import numpy as np
+import pytest
+
+from nmfmerge import kernels
+from nmfmerge.kernels import reference
+from nmfmerge.kernels.blocks import BLOCK, n_blocks
+
+
+def problem(r, p, dtype=np.float64, seed=0, zero_component=False):
+    rng = np.random.default_rng(seed)
+    A = rng.random((r, r + 5))
+    if zero_component:
+        A[r // 2] = 0
+    X = rng.random((r + 5, p))
+    F = rng.random((r, p)) * (rng.random((r, p)) > 0.3)
+    return F.astype(dtype), (A @ A.T).astype(dtype), (A @ X).astype(dtype)
+
+
+def norms(F):
+    return np.empty((n_blocks(F.shape[1]), len(F))), np.empty((n_blocks(F.shape[1]), len(F)))
+
+
+def hals(F, G, C, first, last, moved, total):
+    kernels.hals_sweep_(F, G, C, moved, total, first, last)
+
+
+def gcd(F, G, C, first, last, moved, total):
+    threshold = 1e-3 * kernels.gcd_largest_decrease(F, G, C, 0, n_blocks(F.shape[1]))
+    kernels.gcd_sweep_(F, G, C, F.dtype.type(threshold), moved, total, first, last)
+
+
+def mu(F, G, C, first, last, moved, total):
+    zero = F.dtype.type(1e-30)
+    kernels.mu_step_(F, G, C, F.dtype.type(1e-8), zero, moved, total, first, last)
+
+
+def twin(kernel, F, G, C):
+    if kernel is hals:
+        return reference.hals_sweep_(F, G, C)
+    if kernel is gcd:
+        threshold = 1e-3 * reference.gcd_largest_decrease(F, G, C)
+        return reference.gcd_sweep_(F, G, C, threshold)
+    return reference.mu_step_(F, G, C, 1e-8, 1e-30)
+
+
+SHAPES = [(1, 1), (2, 3), (3, 64), (4, 65), (5, 200), (13, 130), (17, 64)]
+
+
+@pytest.mark.parametrize("kernel", [hals, gcd, mu])
+@pytest.mark.parametrize(("r", "p"), SHAPES)
+@pytest.mark.parametrize("zero_component", [False, True])
+def test_kernel_equals_its_numpy_twin(kernel, r, p, zero_component):
+    F, G, C = problem(r, p, zero_component=zero_component)
+    expected = F.copy()
+    expected_moved, expected_total = twin(kernel, expected, G, C)
+    moved, total = norms(F)
+    kernel(F, G, C, 0, n_blocks(p), moved, total)
+    np.testing.assert_allclose(F, expected, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(moved.sum(axis=0), expected_moved, rtol=1e-9, atol=1e-20)
+    np.testing.assert_allclose(total.sum(axis=0), expected_total, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", [hals, gcd, mu])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_bits_do_not_depend_on_how_blocks_are_dealt_out(kernel, dtype):
+    p = 5 * BLOCK + 17
+    whole, G, C = problem(7, p, dtype)
+    parts = whole.copy()
+    moved, total = norms(whole)
+    moved_parts, total_parts = norms(whole)
+    for _ in range(3):
+        before = parts.copy()
+        kernel(whole, G, C, 0, 6, moved, total)
+        for first, last in [(4, 6), (0, 1), (1, 4)]:  # gcd's threshold is of the whole factor
+            fresh = before.copy()
+            kernel(fresh, G, C, first, last, moved_parts, total_parts)
+            columns = slice(first * BLOCK, last * BLOCK)
+            parts[:, columns] = fresh[:, columns]
+        np.testing.assert_array_equal(parts, whole)
+        np.testing.assert_array_equal(moved_parts, moved)
+        np.testing.assert_array_equal(total_parts, total)
+
+
+@pytest.mark.parametrize("kernel", [hals, gcd, mu])
+def test_float32_follows_float64(kernel):
+    F, G, C = problem(9, 150)
+    F32, G32, C32 = (A.astype(np.float32) for A in (F, G, C))
+    kernel(F, G, C, 0, n_blocks(150), *norms(F))
+    kernel(F32, G32, C32, 0, n_blocks(150), *norms(F))
+    assert F32.dtype == np.float32
+    np.testing.assert_allclose(F32, F, atol=2e-3 * F.max())
+
+
+def test_mu_flushes_denormals_to_zero():
+    F, G, C = problem(3, 70)
+    F[1] = 1e-310
+    kernels.mu_step_(F, G, C, 1e-8, 1e-290, *norms(F), 0, 2)
+    assert np.all(F[1] == 0)
+    assert F[0].any()
+
+
+@pytest.mark.parametrize(("r", "p"), [(1, 30), (4, 80), (12, 70), (40, 20)])
+def test_nnls_equals_scipys(r, p):
+    rng = np.random.default_rng(r)
+    A = rng.random((r, r + 3))
+    C = A @ rng.standard_normal((r + 3, p))
+    F = np.empty((r, p))
+    kernels.nnls_columns_(F, A @ A.T, C, 0, n_blocks(p))
+    np.testing.assert_allclose(F, reference.nnls_columns(A @ A.T, C), rtol=1e-7, atol=1e-8)
+    assert (F == 0).any()
+
+
+def test_nnls_of_an_ill_conditioned_gram_satisfies_the_optimality_conditions():
+    rng = np.random.default_rng(1)
+    A = np.exp(-0.5 * ((np.arange(30) - np.arange(0, 30, 2)[:, None]) / 3) ** 2)
+    G = A @ A.T
+    C = A @ rng.random((30, 200))
+    F = np.empty((15, 200))
+    kernels.nnls_columns_(F, G, C, 0, n_blocks(200))
+    gradient = G @ F - C
+    assert np.linalg.cond(G) > 1e5
+    assert F.min() >= 0
+    assert gradient.min() > -1e-9
+    assert np.abs(gradient[F > 0]).max() < 1e-9
+
+
+def test_nnls_with_dependent_and_zero_components_is_finite_and_optimal():
+    rng = np.random.default_rng(2)
+    A = rng.random((4, 6))
+    A = np.stack([A[0], A[0], A[1], np.zeros(6), A[2], A[0] + A[1]])
+    C = A @ rng.random((6, 90))
+    F = np.empty((6, 90))
+    kernels.nnls_columns_(F, A @ A.T, C, 0, n_blocks(90))
+    gradient = A @ A.T @ F - C
+    assert np.isfinite(F).all()
+    assert F.min() >= 0
+    assert gradient.min() > -1e-9
+    assert np.abs(gradient * F).max() < 1e-9

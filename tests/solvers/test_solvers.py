@@ -1,0 +1,176 @@
+import numpy as np
+import pytest
+from scipy.optimize import nnls
+from sklearn.decomposition import non_negative_factorization
+
+from nmfmerge import Status, metrics
+from nmfmerge.data import wrap
+from nmfmerge.init import INITS
+from nmfmerge.solvers import SOLVERS, Limits, Point, iterate
+
+
+def start(X, r, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.random((r, X.shape[0])), rng.random((r, X.shape[1]))
+
+
+def run(solver, X, Wt, H, **options):
+    point = Point(wrap(X), Wt, H)
+    tol = options.pop("tol", 0.0)
+    limits = Limits(**{"max_iter": 50, **options})
+    return point, iterate(SOLVERS[solver](), point, stage="final", tol=tol, limits=limits)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_hals_is_scikit_learns_coordinate_descent_step_for_step(low_rank):
+    Wt, H = start(low_rank, 6)
+    W_sk, H_sk, _ = non_negative_factorization(
+        low_rank, W=Wt.T.copy(), H=H.copy(), init="custom", n_components=6, solver="cd", tol=0,
+        max_iter=50,
+    )  # fmt: skip
+    point, _ = run("hals", low_rank, Wt, H)
+    np.testing.assert_allclose(point.Wt.T, W_sk, rtol=0, atol=1e-10 * W_sk.max())
+    np.testing.assert_allclose(point.H, H_sk, rtol=0, atol=1e-10 * H_sk.max())
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_objective_never_rises(solver, low_rank):
+    errors = []
+    run(solver, low_rank, *start(low_rank, 6), callback=lambda p: errors.append(p.fitting_error))
+    assert len(errors) == 50
+    assert np.all(np.diff(errors) <= 1e-12)
+    assert errors[-1] < 0.5 * errors[0]
+
+
+@pytest.mark.parametrize("solver", ["hals", "gcd", "alspgrad"])
+def test_converged_solution_is_a_stationary_point(solver, low_rank):
+    point, outcome = run(solver, low_rank, *start(low_rank, 3), tol=1e-9, max_iter=30_000)
+    assert outcome.status is Status.CONVERGED
+    assert metrics.kkt_residual(low_rank, point.Wt.T, point.H) < 1e-7
+
+
+def test_mu_moves_towards_a_stationary_point(low_rank):
+    residuals = []
+    for max_iter in (10, 100, 1000):
+        point, _ = run("mu", low_rank, *start(low_rank, 3), max_iter=max_iter)
+        residuals.append(metrics.kkt_residual(low_rank, point.Wt.T, point.H))
+    assert residuals[0] > 3 * residuals[1] > 9 * residuals[2]
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_first_update_solves_for_one_component_exactly(solver, rng):
+    """With one component each subproblem has the closed form max(0, c)/g."""
+    X = rng.random((20, 15))
+    Wt, H = start(X, 1)
+    first = SOLVERS[solver].order[0]
+    F, other = (Wt, H) if first == "W" else (H, Wt)
+    known = other[0].copy()
+    expected = (X @ known if first == "W" else known @ X) / (known @ known)
+    point = Point(wrap(X), Wt, H)
+    SOLVERS[solver]().update_(*point.subproblem(first), first)
+    loose = solver in ("gcd", "alspgrad")  # these solve their subproblem to a tolerance
+    np.testing.assert_allclose(F[0], expected, rtol=0.2 if loose else 1e-5)
+
+
+def test_alspgrad_subproblem_ends_near_the_nonnegative_least_squares_solution(rng):
+    A = rng.random((40, 4))
+    B = rng.standard_normal((40, 6))
+    F = np.ones((4, 6))
+    solver = SOLVERS["alspgrad"]()
+    for _ in range(20):
+        solver.update_(F, A.T @ A, A.T @ B, "H")
+    np.testing.assert_allclose(F, np.stack([nnls(A, b)[0] for b in B.T], axis=1), atol=1e-9)
+
+
+def test_multiplicative_updates_keep_zeros_and_hals_revives_them(low_rank):
+    Wt, H = start(low_rank, 4)
+    Wt[2] = 0
+    mu, _ = run("mu", low_rank, Wt.copy(), H.copy())
+    assert not mu.Wt[2].any()
+    hals, _ = run("hals", low_rank, Wt.copy(), H.copy())
+    assert hals.Wt[2].any()
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_zero_components_stay_finite(solver, low_rank):
+    Wt, H = start(low_rank, 4)
+    Wt[1] = 0
+    H[1] = 0
+    point, _ = run(solver, low_rank, Wt, H)
+    assert np.isfinite(point.Wt).all()
+    assert np.isfinite(point.H).all()
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_step_rule_is_on_norms(solver, low_rank):
+    """The recorded step is the largest ‖new − old‖/‖new + old‖ over columns of W and rows of H."""
+    Wt, H = start(low_rank, 3)
+    old = [Wt.copy(), H.copy()]
+    point, outcome = run(solver, low_rank, Wt, H, max_iter=1)
+    steps = [
+        np.linalg.norm(new - before, axis=1) / np.linalg.norm(new + before, axis=1)
+        for new, before in zip((point.Wt, point.H), old, strict=True)
+    ]
+    assert outcome.history.step[0] == pytest.approx(np.max(steps), rel=1e-9)
+
+
+def test_negligible_component_counts_as_settled(rng):
+    """On an exact fit a surplus component is rounding noise whose direction never settles."""
+    W, H = rng.random((30, 2)), rng.random((2, 25))
+    Wt0 = np.concatenate([W.T, 1e-17 * rng.random((1, 30))])
+    H0 = np.concatenate([H, rng.random((1, 25))])
+    _, outcome = run("hals", W @ H, Wt0, H0, tol=1e-4, max_iter=500)
+    assert outcome.status is Status.CONVERGED
+    assert outcome.n_iter < 50
+
+
+def test_limits_and_callback_end_the_run(low_rank):
+    Wt, H = start(low_rank, 3)
+    _, capped = run("hals", low_rank, Wt.copy(), H.copy(), max_iter=7)
+    assert (capped.status, capped.n_iter) == (Status.MAX_ITER, 7)
+    _, timed = run("hals", low_rank, Wt.copy(), H.copy(), max_time=0.05, max_iter=10**8)
+    assert timed.status is Status.MAX_TIME
+    _, stopped = run(
+        "hals", low_rank, Wt.copy(), H.copy(), callback=lambda progress: progress.iteration == 4
+    )
+    assert (stopped.status, stopped.n_iter) == (Status.CALLBACK, 4)
+    _, done = run("hals", low_rank, Wt.copy(), H.copy(), tol=1e-3, max_iter=10_000)
+    assert done.status is Status.CONVERGED
+    assert done.history.step[-1] <= 1e-3 < done.history.step[-2]
+
+
+def test_callback_sees_the_present_point_and_history_keeps_what_it_asked_for(low_rank):
+    seen = []
+
+    def watch(progress):
+        if progress.iteration % 2:
+            W, H = progress.W, progress.H
+            seen.append(100 * np.sum((low_rank - W @ H) ** 2) / np.sum(low_rank**2))
+            assert progress.fitting_error == pytest.approx(seen[-1], rel=1e-9)
+            with pytest.raises(ValueError, match="read-only"):
+                W[0, 0] = 1
+
+    _, outcome = run("hals", low_rank, *start(low_rank, 3), max_iter=6, callback=watch)
+    np.testing.assert_allclose(outcome.history.fitting_error[::2], seen, rtol=1e-9)
+    assert np.isnan(outcome.history.fitting_error[1::2]).all()
+    assert np.all(np.diff(outcome.history.seconds) > 0)
+
+
+def test_point_computes_a_product_once_per_change(low_rank):
+    data = wrap(low_rank)
+    calls = []
+    data.HXt = lambda H, out: calls.append("HXt") or np.dot(H, low_rank.T, out=out)
+    data.WtX = lambda Wt, out: calls.append("WtX") or np.dot(Wt, low_rank, out=out)
+    point = Point(data, *start(low_rank, 3))
+    for _ in range(3):
+        SOLVERS["hals"]().iterate(point)
+        point.objective()
+        point.fitting_error()
+    assert calls == ["HXt", "WtX"] * 3
+
+
+@pytest.mark.parametrize("init", INITS)
+def test_objective_from_products_is_the_residual(init, low_rank):
+    data = wrap(low_rank)
+    point = Point(data, *INITS[init](data, 4, np.random.default_rng(0)))
+    assert 2 * point.objective() == pytest.approx(data.residual_norm2(point.Wt, point.H), rel=1e-9)

@@ -1,0 +1,59 @@
+import inspect
+import subprocess
+import sys
+
+import nmfmerge
+
+PUBLIC = [
+    "Factorization", "History", "Interrupted", "MergeTree", "NMFMerge", "Progress", "Stage",
+    "Status", "datasets", "merge_components", "metrics", "nmf", "nmf_merge", "recover_components",
+]  # fmt: skip
+
+
+def test_public_names_are_frozen():
+    assert sorted(nmfmerge.__all__) == PUBLIC
+    assert all(hasattr(nmfmerge, name) for name in PUBLIC)
+
+
+def test_signatures_are_frozen():
+    shared = [
+        "solver",
+        "init",
+        "tol",
+        "max_iter",
+        "max_time",
+        "random_state",
+        "callback",
+        "verbose",
+    ]
+    assert list(inspect.signature(nmfmerge.nmf).parameters) == ["X", "n_components", *shared]
+    merged = list(inspect.signature(nmfmerge.nmf_merge).parameters)
+    assert sorted(merged) == sorted(["X", "n_components", "n_extra", "tol_intermediate", *shared])
+    estimator = list(inspect.signature(nmfmerge.NMFMerge).parameters)
+    assert estimator == merged[1:]
+    merge = inspect.signature(nmfmerge.merge_components)
+    assert str(merge).startswith("(W: numpy.ndarray, H: numpy.ndarray, n_components: int = 1, *, "
+                                 "max_penalty: float | None = None, order:")  # fmt: skip
+
+
+def test_estimator_and_function_have_the_same_defaults():
+    function = inspect.signature(nmfmerge.nmf_merge).parameters
+    estimator = inspect.signature(nmfmerge.NMFMerge).parameters
+    for name, parameter in estimator.items():
+        if name != "n_components":
+            assert parameter.default == function[name].default
+
+
+def test_import_compiles_nothing_and_leaves_heavy_libraries_alone():
+    code = """
+import sys
+from numba.core.registry import CPUDispatcher
+import nmfmerge, nmfmerge.kernels as k
+kernels = [f for f in vars(k).values() if isinstance(f, CPUDispatcher)]
+assert len(kernels) > 3
+compiled = [f for f in kernels if f.signatures]
+heavy = [m for m in ("matplotlib", "torch", "triton", "dask") if m in sys.modules]
+print(compiled, heavy)
+"""
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[] []"
