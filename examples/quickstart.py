@@ -8,6 +8,7 @@ data = datasets.lcms_like(n_mz=400, n_scans=600, n_compounds=17)
 X, r = data.X, data.n_components
 print(f"{data.description} {X.shape[0]} mass bins × {X.shape[1]} scans, {r} compounds.\n")
 
+nmf_merge(X[:20, :20], 2, tol=1e-1)  # compiles, so that the times below are of fitting alone
 print("            fitting error (%)        compounds found")
 print("start     standard   NMF-Merge    standard   NMF-Merge")
 standard, merged = [], []

@@ -14,6 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from nmfmerge import Interrupted, NMFMerge, metrics, nmf_merge
 
 
+@pytest.mark.filterwarnings("ignore:n_extra=1 was reduced")
 @parametrize_with_checks([NMFMerge(), NMFMerge(n_components=2, solver="gcd", init="random")])
 def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
@@ -57,6 +58,8 @@ def test_inverse_transform_is_the_product(low_rank):
     model = NMFMerge(5)
     W = model.fit_transform(low_rank)
     np.testing.assert_allclose(model.inverse_transform(W), W @ model.components_)
+    sparse = sp.csr_array(W)
+    np.testing.assert_allclose(model.inverse_transform(sparse), W @ model.components_)
     with pytest.raises(ValueError, match="X has 4 columns; expected the weights of 5"):
         model.inverse_transform(W[:, :4])
 

@@ -189,6 +189,23 @@ def test_replay_equals_merge(n_components):
     np.testing.assert_allclose(H_r, H_m, rtol=1e-13)
 
 
+def test_integers_are_replayed_as_they_are_merged():
+    rng = np.random.default_rng(0)
+    W, H = rng.integers(0, 9, (6, 4)), rng.integers(0, 9, (4, 5))
+    W2, H2, tree = merge_components(W, H, 2)
+    W_r, H_r = tree.replay(W, H)
+    np.testing.assert_allclose(W_r @ H_r, W2 @ H2)
+    assert W_r[:, -1].any()
+
+
+def test_an_infinite_value_forbids_a_pair():
+    W, H = factors()
+    sizes = np.linalg.norm(W, axis=0) ** 2 * np.sum(H**2, axis=1)
+    limit = np.sort(sizes)[:3].sum()
+    _, _, tree = merge_components(W, H, order=lambda cost, p, q: np.where(p + q > limit, np.inf, p))
+    assert 0 < len(tree.pairs) < 7
+
+
 def test_replay_on_other_factors_and_wrong_ones():
     W, H = factors()
     _, _, tree = merge_components(W, H, 3)

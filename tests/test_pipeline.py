@@ -1,4 +1,5 @@
 import os
+import pickle
 import signal
 import threading
 import time
@@ -9,6 +10,8 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from nmfmerge import Interrupted, Status, datasets, metrics, nmf, nmf_merge
+from nmfmerge.data import DenseData
+from nmfmerge.solvers import Point
 
 SOLVERS = ["hals", "gcd", "alspgrad", "mu"]
 STAGES = ["initial", "recover", "overcomplete", "merge", "final"]
@@ -56,8 +59,11 @@ def test_default_number_of_extra_components_is_a_fifth(low_rank):
 
 
 def test_extra_components_may_exceed_the_rank(low_rank):
-    result = nmf_merge(low_rank, 2, n_extra=7, tol=1e-2)
+    calls = []
+    result = nmf_merge(low_rank, 2, n_extra=7, tol=1e-2, callback=lambda p: calls.append(p.stage))
     assert [stage.n_components for stage in result.stages] == [2, 9, 9, 2, 2]
+    assert result.stages[1].n_iter == len(result.stages[1].history.step) > 0
+    assert result.n_iter == len(calls)
     assert len(result.generalized_singular_values) == 7
     assert len(result.merges.pairs) == 7
 
@@ -73,8 +79,8 @@ def test_extra_components_are_clipped_with_a_warning(rng):
     with pytest.warns(UserWarning, match="n_extra=4 was reduced to 2: n_components=3"):
         result = nmf_merge(X, 3, n_extra=4, tol=1e-2)
     assert result.stages[1].n_components == 5
-    # Nobody asked for the default number: it is reduced in silence, here to none.
-    assert [stage.name for stage in nmf_merge(X, 5, tol=1e-2).stages] == ["final"]
+    with pytest.warns(UserWarning, match=r"n_extra=1 was reduced to 0.*so this is plain NMF"):
+        assert [stage.name for stage in nmf_merge(X, 5, tol=1e-2).stages] == ["final"]
 
 
 def test_intermediate_tolerance_defaults_to_the_root(low_rank):
@@ -160,6 +166,7 @@ DEGENERATE = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:n_extra=. was reduced")
 @pytest.mark.parametrize("case", DEGENERATE)
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_degenerate_data_give_finite_factors(case, solver):
@@ -193,7 +200,7 @@ def test_stop_by_iterations_warns_and_keeps_the_result(low_rank):
 
 
 def test_stop_by_time_warns_and_returns_the_rank_asked_for(low_rank):
-    with pytest.warns(ConvergenceWarning, match=r"max_time=0.05 s were over"):
+    with pytest.warns(ConvergenceWarning, match=r"max_time=0.05 s was over"):
         result = nmf_merge(low_rank, 5, tol=0, max_time=0.05, max_iter=10**8)
     assert result.status is Status.MAX_TIME
     assert result.seconds < 2
@@ -255,14 +262,82 @@ def test_ctrl_c_outside_the_loop_keeps_the_last_stage(lcms, monkeypatch):
     def interrupted(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("nmfmerge.run.merge", interrupted)
-    with pytest.raises(KeyboardInterrupt):  # before any merge has worked, nothing of rank 6 …
-        nmf_merge(lcms.X, 6)
-    monkeypatch.undo()
     monkeypatch.setattr("nmfmerge.run.recover", interrupted)
     with pytest.raises(Interrupted) as caught:
         nmf_merge(lcms.X, 6)
     assert caught.value.factorization.H.shape == (6, 120)
+    monkeypatch.setattr("nmfmerge.pipeline.INITS", {"nndsvd": interrupted})
+    with pytest.raises(KeyboardInterrupt) as bare:  # there is nothing to keep yet
+        nmf(lcms.X, 6)
+    assert not isinstance(bare.value, Interrupted)
+
+
+def test_ctrl_c_while_the_last_residual_is_computed_loses_nothing(lcms, monkeypatch):
+    original, calls = DenseData.residual_norm2, []
+
+    def interrupted_once(self, Wt, H):
+        calls.append(1)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return original(self, Wt, H)
+
+    monkeypatch.setattr(DenseData, "residual_norm2", interrupted_once)
+    with pytest.raises(Interrupted) as caught:
+        nmf_merge(lcms.X, 6)
+    assert [stage.name for stage in caught.value.factorization.stages] == STAGES
+
+
+def test_ctrl_c_between_an_update_and_its_note_leaves_no_stale_number(lcms, monkeypatch):
+    original, calls = Point.changed, []
+
+    def interrupted_later(self, side):
+        calls.append(1)
+        if len(calls) == 9:
+            raise KeyboardInterrupt
+        original(self, side)
+
+    monkeypatch.setattr(Point, "changed", interrupted_later)
+    with pytest.raises(Interrupted) as caught:
+        nmf(lcms.X, 6, init="random")
+    result = caught.value.factorization
+    assert result.stages[0].fitting_error == pytest.approx(result.fitting_error, rel=1e-8)
+
+
+def test_the_initial_solution_is_returned_if_what_came_after_is_worse(lcms, monkeypatch):
+    """Stopped in the over-complete stage, a bad merge must not replace a good solution."""
+    good = nmf(lcms.X, 6)
+
+    def bad_merge(Wt, H, r):
+        return 0 * Wt[:r], H[:r], None
+
+    monkeypatch.setattr("nmfmerge.run.merge", bad_merge)
+    result = nmf_merge(
+        lcms.X, 6, init=(good.W, good.H), callback=lambda p: p.stage == "overcomplete"
+    )
+    assert result.fitting_error <= good.fitting_error
+    assert result.merges is None
+
+
+def test_results_and_interrupts_survive_pickle_and_compare_by_identity(lcms):
+    result = nmf_merge(lcms.X, 6, tol=1e-2)
+    again = pickle.loads(pickle.dumps(result))
+    np.testing.assert_array_equal(again.W, result.W)
+    assert again.stages[0].name == "initial"
+    stop = pickle.loads(pickle.dumps(Interrupted(result)))
+    assert stop.factorization.n_iter == result.n_iter
+    assert result in [result]
+    assert result != again
+    assert result.merges == result.merges
+
+
+def test_warning_names_the_stage_that_was_cut_off(lcms):
+    def slow(progress):
+        if progress.stage == "overcomplete":
+            time.sleep(0.5)
+
+    with pytest.warns(ConvergenceWarning, match="stage 'overcomplete' had not converged"):
+        result = nmf_merge(lcms.X, 6, max_time=0.5, tol_intermediate=1e-3, callback=slow)
+    assert result.H.shape == (6, 120)
 
 
 def test_verbose_prints_a_line_a_stage(lcms, capsys):

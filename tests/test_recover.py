@@ -69,6 +69,15 @@ def test_an_exact_fit_survives_recovery(rng):
         assert metrics.fitting_error(W @ H, W_new, H_new) < 1e-10
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_as_many_new_components_as_old_do_not_spoil_a_good_fit(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.random((40, 4)) @ rng.random((4, 35)) + 1e-3 * rng.random((40, 35))
+    start = nmf(X, 4, tol=1e-3)
+    W, H, _ = recover_components(X, start.W, start.H, 4)
+    assert metrics.fitting_error(X, W, H) <= start.fitting_error * (1 + 1e-9)
+
+
 def test_rank_deficient_and_zero_data_are_finite(rng):
     rank_two = rng.random((30, 2)) @ rng.random((2, 20))
     cases = {"rank two": rank_two, "zero": np.zeros((30, 20)), "one entry": np.eye(30, 20, 5)}

@@ -80,6 +80,8 @@ BAD_ARGUMENTS = [
     ({"random_state": -1}, ValueError, "random_state=-1 is out of range"),
     ({"callback": 3}, TypeError, "callback=3 is a int; expected a function"),
     ({"verbose": -1}, ValueError, "verbose=-1 is out of range"),
+    ({"verbose": "x"}, TypeError, "verbose='x' is a str"),
+    ({"init": (np.full((6, 2), 1e200), np.ones((2, 5)))}, ValueError, r"\(W0\) has values up to"),
 ]  # fmt: skip
 
 
@@ -116,7 +118,7 @@ def test_bad_factors():
         merge_components(W, np.ones((3, 5)), order=3)
     with pytest.raises(ValueError, match="max_penalty=-1 is out of range"):
         merge_components(W, np.ones((3, 5)), max_penalty=-1)
-    with pytest.raises(ValueError, match=r"for X \(6, 5\) and n_components=3 expected \(6, 3\)"):
+    with pytest.raises(ValueError, match=r"W and H have shapes \(4, 3\).*expected \(6, 3\)"):
         recover_components(GOOD, np.ones((4, 3)), np.ones((3, 5)), 1)
     with pytest.raises(ValueError, match="n_extra=0 is out of range; expected 1 or more"):
         recover_components(GOOD, W, np.ones((3, 5)), 0)

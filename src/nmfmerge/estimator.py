@@ -3,13 +3,13 @@
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nmfmerge import validation as check
 from nmfmerge.data import DataMatrix
-from nmfmerge.kernels import n_blocks, nnls_columns_
-from nmfmerge.merge import gram64
+from nmfmerge.kernels import gram64, n_blocks, nnls_columns_
 from nmfmerge.pipeline import Callback, Init, RandomState, nmf_merge
 from nmfmerge.result import Factorization
 from nmfmerge.run import Interrupted
@@ -19,8 +19,8 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     """Nonnegative matrix factorization by NMF-Merge, for scikit-learn.
 
     Takes the place of `sklearn.decomposition.NMF` (Frobenius loss, no penalties). `transform`
-    solves the nonnegative least-squares problem of each row exactly, so ``fit_transform(X)`` and
-    ``fit(X).transform(X)`` give the same.
+    solves the nonnegative least-squares problem of each row to the precision of X, so
+    ``fit_transform(X)`` and ``fit(X).transform(X)`` give the same.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         return Wt.T
 
     def transform(self, X: Any) -> np.ndarray:
-        """Weights of the components in each row of X: nonnegative least squares, solved exactly.
+        """Weights of the components in each row of X: nonnegative least squares, by an active set.
 
         Returns
         -------
@@ -148,7 +148,7 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     def inverse_transform(self, X: Any) -> np.ndarray:
         """Data that the weights X (n_samples, n_components) stand for: X @ components_."""
         check_is_fitted(self)
-        W = check.check_array("X", X)
+        W = check.check_array("X", X.toarray() if issparse(X) else X)
         if W.shape[1] != self.n_components_:
             raise ValueError(
                 f"X has {W.shape[1]} columns; expected the weights of {self.n_components_} "

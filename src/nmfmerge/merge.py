@@ -11,9 +11,9 @@ from math import sqrt
 
 import numpy as np
 
-Order = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+from nmfmerge.kernels import gram64
 
-_CHUNK = 8192
+Order = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
 def merge(
@@ -36,7 +36,7 @@ def merge(
     order : callable, optional
         ``order(penalty, h2_p, h2_q)``, arrays in, array out: the pair with the least value is
         merged next; h2 are the squared norms of the rows of H when columns of W have unit norm.
-        Default: the penalty itself.
+        A pair of infinite value is never merged. Default: the penalty itself.
 
     Returns
     -------
@@ -50,7 +50,7 @@ def merge(
     penalties: list[float] = []
     while len(H) - len(penalties) > n_components:
         p, q = divmod(int(np.argmin(rank)), len(H))
-        if penalty[p, q] > max_penalty:
+        if penalty[p, q] > max_penalty or rank[p, q] == np.inf:
             break
         penalties.append(penalty[p, q])
         state.join(p, q)
@@ -184,17 +184,6 @@ class _MergeState:
         return gather(self.Wt, self.A[merged] * scale), gather(self.H, self.B[merged] / scale)
 
 
-def gram64(F: np.ndarray) -> np.ndarray:
-    """F Fᵀ in float64, for a component-major F of any precision."""
-    if F.dtype == np.float64:
-        return F @ F.T
-    G = np.zeros((len(F), len(F)))
-    for start in range(0, F.shape[1], _CHUNK):
-        chunk = F[:, start : start + _CHUNK].astype(np.float64)
-        G += chunk @ chunk.T
-    return G
-
-
 def _scale_between(x: float, y: float) -> float:
     """Geometric mean of two norms; the other one where one is zero."""
     if x == 0 or y == 0:
@@ -225,7 +214,7 @@ def _ranked(
     return value
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class MergeTree:
     """The record of a merge: which components were joined, in which order, at what penalty.
 
@@ -290,7 +279,8 @@ class MergeTree:
         W, H : arrays (m, n_components) and (n_components, n)
         """
         tree = self if n_components is None else self.prefix(n_components)
-        W, H = np.asarray(W), np.asarray(H)
+        dtype = np.result_type(W, H, np.float32)  # integers become floats
+        W, H = np.asarray(W, dtype), np.asarray(H, dtype)
         if W.ndim != 2 or H.ndim != 2 or W.shape[1] != H.shape[0] or len(H) != self.n_leaves:
             raise ValueError(
                 f"this merge tree is for {self.n_leaves} components: expected W (m, "

@@ -77,7 +77,7 @@ def match_components(W1: np.ndarray, W2: np.ndarray) -> tuple[np.ndarray, np.nda
 def _check(X: Any, W: Any, H: Any) -> tuple[DataMatrix, np.ndarray, np.ndarray]:
     data = check.check_X(X)
     W, H = check.check_factors(W, H)
-    return data, *check.check_start((W, H), data, len(H))
+    return data, *check.check_fit(W, H, data, len(H))
 
 
 def _unit_columns(W1: Any, W2: Any) -> tuple[np.ndarray, np.ndarray]:

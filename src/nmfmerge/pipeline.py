@@ -188,7 +188,7 @@ def recover_components(
     """
     k = check.check_integer("n_extra", n_extra, low=1)
     W, H = check.check_factors(W, H)
-    run = _prepare(X, len(H), init=(W, H))
+    run = _prepare(X, len(H), init=(W, H), names=("W", "H"))
     if run.n_components + k > min(run.data.shape):
         raise ValueError(
             f"n_extra={k} is too large: {len(H)} + {k} components exceed the smaller side of X "
@@ -261,6 +261,7 @@ def _prepare(
     random_state: Any = None,
     callback: Any = None,
     verbose: Any = 0,
+    names: tuple[str, str] = check.INIT_NAMES,
 ) -> Run:
     """Check all arguments that the entry points share, X last, and make the run."""
     solver = SOLVERS[check.check_word("solver", solver, SOLVERS)]
@@ -268,7 +269,9 @@ def _prepare(
         max_iter=check.check_integer("max_iter", max_iter, low=1),
         max_time=check.check_optional_real("max_time", max_time, low=0, open_end=True),
         callback=check.check_callable("callback", callback),
-        verbose=check.check_integer("verbose", int(verbose), low=0),
+        verbose=int(verbose)
+        if isinstance(verbose, bool)
+        else check.check_integer("verbose", verbose, low=0),
     )
     rng = check.check_random_state(random_state)
     init = check.check_init(init, INITS)
@@ -276,19 +279,18 @@ def _prepare(
     r = check.check_n_components(n_components, data.shape)
     if isinstance(init, str):
         return Run(data, r, solver, limits, start=lambda: INITS[init](data, r, rng))
-    start = check.check_start(init, data, r)
+    start = check.check_fit(init[0], init[1], data, r, names=names)
     return Run(data, r, solver, limits, start=lambda: start)
 
 
 def _extra_components(k: int | None, r: int, shape: tuple[int, int]) -> int:
     """Number of extra components: the default is a fifth of r; r + k is at most min(m, n)."""
     room = min(shape) - r
-    if k is None:
-        return min(max(1, round(0.2 * r)), room)
+    k = max(1, round(0.2 * r)) if k is None else k
     if k > room:
         warnings.warn(
             f"n_extra={k} was reduced to {room}: n_components={r} and n_extra together may not "
-            f"exceed the smaller side of X {shape}",
+            f"exceed the smaller side of X {shape}" + (", so this is plain NMF" * (room == 0)),
             UserWarning,
             stacklevel=3,
         )

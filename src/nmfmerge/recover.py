@@ -15,7 +15,7 @@ from scipy.optimize import nnls
 
 from nmfmerge.data import DataMatrix
 from nmfmerge.init import Factors, nonnegative_pairs
-from nmfmerge.merge import gram64
+from nmfmerge.kernels import gram64
 
 
 def recover(
@@ -58,18 +58,26 @@ def recover(
 def _recover_round(
     data: DataMatrix, Wt: np.ndarray, H: np.ndarray, k: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Add up to ``k`` components: as many as X and WH have directions in common to compare."""
+    """Add up to ``k`` components: as many as X and WH have directions in common to compare.
+
+    The fit never gets worse. Where H_add spans nearly all of H the old components are hardly
+    determined beside it, and the best ``a`` may throw them away before the new pairs are made
+    nonnegative; then they are kept as they are (a = 1), which step 3 can only improve.
+    """
     values, H_add = missing_directions(data, Wt, H, k)
     if len(values) == 0:  # X = 0: nothing to point at
-        empty = np.zeros((k, H.shape[1]), H.dtype)
-        Wt = np.concatenate([Wt, np.zeros((k, Wt.shape[1]), H.dtype)])
-        return Wt, np.concatenate([H, empty]), np.full(k, np.inf)
-    a, Wt_add = _best_left_factor(data, Wt, H, H_add)
-    ones = np.ones(len(values), dtype=H.dtype)
-    Wt_add, H_add = nonnegative_pairs(Wt_add, H_add, ones)
-    Wt_new = np.concatenate([Wt * a[:, None].astype(H.dtype), Wt_add])
-    H_new = np.concatenate([H, H_add])
-    return rescale(data, Wt_new, H_new), H_new, values
+        return np.pad(Wt, ((0, k), (0, 0))), np.pad(H, ((0, k), (0, 0))), np.full(k, np.inf)
+    WtX = data.WtX(Wt, out=np.empty_like(H))
+    now = _change(gram64(Wt) * gram64(H), _diagonal(WtX, H), np.ones(len(H)))
+    project = _Projection(data, Wt, H, H_add)
+    for a in (project.old_scales(WtX), np.ones(len(H))):
+        Wt_add, H_plus = nonnegative_pairs(project.new_left(a), H_add, np.ones_like(H_add[:, 0]))
+        Wt_new = np.concatenate([Wt * a[:, None].astype(H.dtype), Wt_add])
+        H_new = np.concatenate([H, H_plus])
+        c, change = best_scales(data, Wt_new, H_new)
+        if change <= now:
+            break
+    return Wt_new * c[:, None].astype(H.dtype), H_new, values
 
 
 def missing_directions(
@@ -81,6 +89,8 @@ def missing_directions(
     """
     svd = data.svd(len(H))
     rank = svd.rank(data.shape)
+    if rank == 0:
+        return np.empty(0), np.empty((0, H.shape[1]), H.dtype)
     svd = svd.head(rank)
     sigma = svd.s.astype(np.float64)
     B = (svd.Ut @ Wt.T).astype(np.float64) @ (H @ svd.Vt.T).astype(np.float64)
@@ -88,7 +98,7 @@ def missing_directions(
     k = min(k, rank)
     smallest = np.arange(rank)[::-1][:k]
     s_k = s[smallest]
-    noise = rank * np.finfo(H.dtype).eps * (s[0] if rank else 0.0)
+    noise = rank * np.finfo(H.dtype).eps * s[0]
     values = np.full(k, np.inf)
     clear = s_k > noise
     values[clear] = 1 / s_k[clear] ** 2
@@ -99,35 +109,47 @@ def missing_directions(
     return values, H_add.astype(H.dtype)
 
 
-def _best_left_factor(
-    data: DataMatrix, Wt: np.ndarray, H: np.ndarray, H_add: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Minimise ‖X − W diag(a) H − W_add H_add‖² over a ≥ 0 and W_add of any sign.
+class _Projection:
+    """The problem min ‖X − W diag(a) H − W_add H_add‖² over a ≥ 0 and W_add of any sign.
 
     With H_addᵀ = QR, the best W_add leaves the rows of the residual orthogonal to Q, so a solves
     min ‖(X − W diag(a) H)(I − QQᵀ)‖².
     """
-    Q, R = qr(H_add.T.astype(np.float64), mode="economic")
-    Qt = np.ascontiguousarray(Q.T, dtype=H.dtype)
-    HQ = H @ Qt.T
-    H_rest = H - HQ @ Qt
-    A = gram64(Wt) * gram64(H_rest)
-    whole = np.diag(gram64(Wt)) * np.diag(gram64(H))
-    a = np.ones(len(H))
-    # H_add may span nearly all of H; then a is arbitrary, and 1 keeps a good fit good.
-    if np.diag(A).max() > np.sqrt(np.finfo(H.dtype).eps) * whole.max():
-        WtX = data.WtX(Wt, out=np.empty_like(H))
-        a = nnls_gram(A, np.einsum("ij,ij->i", WtX, H_rest, dtype=np.float64))
-    XQ = data.HXt(Qt, out=np.empty((len(Qt), Wt.shape[1]), Wt.dtype))
-    rest = XQ - (HQ * a[:, None].astype(H.dtype)).T @ Wt
-    return a, solve_triangular(R, rest.astype(np.float64)).astype(H.dtype)
+
+    def __init__(self, data: DataMatrix, Wt: np.ndarray, H: np.ndarray, H_add: np.ndarray) -> None:
+        Q, self.R = qr(H_add.T.astype(np.float64), mode="economic")
+        Qt = np.ascontiguousarray(Q.T, dtype=H.dtype)
+        self.Wt = Wt
+        self.HQ = H @ Qt.T
+        self.H_rest = H - self.HQ @ Qt
+        self.XQ = data.HXt(Qt, out=np.empty((len(Qt), Wt.shape[1]), Wt.dtype))
+
+    def old_scales(self, WtX: np.ndarray) -> np.ndarray:
+        """The best a."""
+        A = gram64(self.Wt) * gram64(self.H_rest)
+        return nnls_gram(A, _diagonal(WtX, self.H_rest))
+
+    def new_left(self, a: np.ndarray) -> np.ndarray:
+        """The best W_addᵀ for this a."""
+        rest = self.XQ - (self.HQ * a[:, None].astype(self.Wt.dtype)).T @ self.Wt
+        return solve_triangular(self.R, rest.astype(np.float64)).astype(self.Wt.dtype)
 
 
-def rescale(data: DataMatrix, Wt: np.ndarray, H: np.ndarray) -> np.ndarray:
-    """Scale the columns of W by the c ≥ 0 that minimises ‖X − W diag(c) H‖²."""
+def best_scales(data: DataMatrix, Wt: np.ndarray, H: np.ndarray) -> tuple[np.ndarray, float]:
+    """The c ≥ 0 that minimises ½‖X − W diag(c) H‖², and that minimum less ½‖X‖²."""
     WtX = data.WtX(Wt, out=np.empty_like(H))
-    c = nnls_gram(gram64(Wt) * gram64(H), np.einsum("ij,ij->i", WtX, H, dtype=np.float64))
-    return Wt * c[:, None].astype(Wt.dtype)
+    A, b = gram64(Wt) * gram64(H), _diagonal(WtX, H)
+    c = nnls_gram(A, b)
+    return c, _change(A, b, c)
+
+
+def _change(A: np.ndarray, b: np.ndarray, c: np.ndarray) -> float:
+    return float(0.5 * c @ A @ c - b @ c)
+
+
+def _diagonal(P: np.ndarray, F: np.ndarray) -> np.ndarray:
+    """diag(P Fᵀ) in float64."""
+    return np.einsum("ij,ij->i", P, F, dtype=np.float64)
 
 
 def nnls_gram(A: np.ndarray, b: np.ndarray) -> np.ndarray:

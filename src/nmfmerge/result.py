@@ -20,7 +20,7 @@ class Status(StrEnum):
     DONE = "done"  # a stage that does not iterate
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class History:
     """Per iteration of a stage: what was cheap to know.
 
@@ -50,7 +50,7 @@ class Stage:
     n_components : int
         Number of components after the stage.
     n_iter : int
-        Iterations taken; 0 for "recover" and "merge".
+        Iterations taken; 0 for "merge", and for "recover" unless it went in rounds.
     seconds : float
         Wall time of the stage.
     fitting_error : float
@@ -81,7 +81,7 @@ class Stage:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Factorization:
     """A nonnegative factorization X ≈ WH and how it came about.
 

@@ -21,13 +21,15 @@ class Interrupted(KeyboardInterrupt):
     """Ctrl-C during a run; ``factorization`` holds the best factors so far."""
 
     def __init__(self, factorization: Factorization) -> None:
-        stage = factorization.stages[-1].name if factorization.stages else "initial"
         super().__init__(
-            f"interrupted in stage {stage!r} after {factorization.n_iter} iterations; the factors "
-            "so far are in the attribute `factorization` of this exception (in an interactive "
-            "session: sys.last_value.factorization)"
+            f"interrupted after {factorization.n_iter} iterations; the factors so far are in the "
+            "attribute `factorization` of this exception (in an interactive session: "
+            "sys.last_value.factorization)"
         )
         self.factorization = factorization
+
+    def __reduce__(self) -> tuple[type, tuple[Factorization]]:
+        return type(self), (self.factorization,)
 
 
 class _Halt(Exception):
@@ -56,6 +58,7 @@ class Run:
         self.start = start
         self.stages: list[Stage] = []
         self.status = Status.DONE
+        self._last_stage = ""
         self.merges: MergeTree | None = None
         self.generalized_singular_values = np.empty(0)
         self._point: Point | None = None
@@ -70,22 +73,24 @@ class Run:
         began = perf_counter()
         outcome = self._iterate(stage, tol)
         self._record(stage, began, outcome)
-        self._halt_if_stopped(outcome)
+        self._halt_if_stopped(stage, outcome)
 
     def recover(self, k: int, tol: float) -> None:
         """Add ``k`` components; ``tol`` is for the loose NMF between rounds."""
         began = perf_counter()
         self._fallback = Wt, H = self.point.Wt, self.point.H
+        rounds: list[Outcome] = []
 
         def refine(Wt: np.ndarray, H: np.ndarray) -> Factors:
             self._point = Point(self.data, Wt, H)
-            self._halt_if_stopped(self._iterate("recover", tol))
+            rounds.append(self._iterate("recover", tol))
+            self._halt_if_stopped("recover", rounds[-1])
             return self.point.Wt, self.point.H
 
         Wt, H, self.generalized_singular_values = recover(self.data, Wt, H, k, refine)
         self.data.forget_svd()
         self._point = Point(self.data, Wt, H)
-        self._record("recover", began)
+        self._record("recover", began, Outcome.joined(rounds))
 
     def merge(self) -> None:
         """Merge down to the number of components asked for."""
@@ -98,11 +103,14 @@ class Run:
         """The factors as they are, with the story of the run."""
         if self.status in (Status.MAX_TIME, Status.CALLBACK, Status.INTERRUPTED):
             self._settle_for_best()
-        Wt, H = self.point.Wt, self.point.H
-        residual2 = self.data.residual_norm2(Wt, H)
+        try:
+            residual2 = self.data.residual_norm2(self.point.Wt, self.point.H)
+        except KeyboardInterrupt:  # all is done but this: do it all the same
+            self.status = Status.INTERRUPTED
+            residual2 = self.data.residual_norm2(self.point.Wt, self.point.H)
         factorization = Factorization(
-            W=Wt.T,
-            H=H,
+            W=self.point.Wt.T,
+            H=self.point.H,
             objective=0.5 * residual2,
             fitting_error=percent(residual2, self.data.norm2),
             stages=tuple(self.stages),
@@ -120,8 +128,7 @@ class Run:
     @property
     def point(self) -> Point:
         """The present factors with their products."""
-        if self._point is None:
-            raise KeyboardInterrupt  # stopped before there was anything to keep
+        assert self._point is not None, "initialize() comes first"
         return self._point
 
     def __enter__(self) -> "Run":
@@ -133,15 +140,21 @@ class Run:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool:
-        if kind is KeyboardInterrupt:
+        if kind is KeyboardInterrupt and self._point is not None:  # else there is nothing to keep
             self.status = Status.INTERRUPTED
-        return kind in (_Halt, KeyboardInterrupt)
+            self._point.forget_products()
+            return True
+        return kind is _Halt
 
     def _iterate(self, stage: str, tol: float) -> Outcome:
-        return iterate(self.solver(), self.point, stage=stage, tol=tol, limits=self.limits)
+        outcome = iterate(self.solver(), self.point, stage=stage, tol=tol, limits=self.limits)
+        if outcome.status is Status.INTERRUPTED:
+            self.point.forget_products()  # the cut may have come before a change was noted
+        return outcome
 
-    def _halt_if_stopped(self, outcome: Outcome) -> None:
+    def _halt_if_stopped(self, stage: str, outcome: Outcome) -> None:
         self.status = outcome.status
+        self._last_stage = stage
         if outcome.status not in (Status.CONVERGED, Status.MAX_ITER):
             raise _Halt
 
@@ -170,13 +183,12 @@ class Run:
                 self.merges = None
 
     def _warn_not_converged(self) -> None:
-        last = self.stages[-1]
         if self.status is Status.MAX_TIME:
-            limit = f"max_time={self.limits.max_time:g} s were over"
+            limit = f"max_time={self.limits.max_time:g} s was over"
         else:
             limit = f"max_iter={self.limits.max_iter} iterations were done"
         warnings.warn(
-            f"stage {last.name!r} had not converged when {limit}; the factors so far are "
+            f"stage {self._last_stage!r} had not converged when {limit}; the factors so far are "
             "returned. Raise that limit or tol.",
             ConvergenceWarning,
             stacklevel=4,

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from nmfmerge.data import DataMatrix, wrap
 
-FLOATS = (np.float32, np.float64)
+INIT_NAMES = ("init[0] (W0)", "init[1] (H0)")
 
 
 def check_X(X: Any) -> DataMatrix:
@@ -117,7 +117,7 @@ def check_init(init: Any, known: Mapping[str, Any]) -> str | tuple[np.ndarray, n
     if isinstance(init, str):
         return check_word("init", init, known)
     if isinstance(init, tuple | list) and len(init) == 2:
-        return check_factors(init[0], init[1], names=("init[0] (W0)", "init[1] (H0)"))
+        return check_factors(init[0], init[1], names=INIT_NAMES)
     words = ", ".join(repr(word) for word in known)
     raise TypeError(
         f"init={_short(init)} is a {type(init).__name__}; expected one of {words}, or a pair of "
@@ -125,18 +125,24 @@ def check_init(init: Any, known: Mapping[str, Any]) -> str | tuple[np.ndarray, n
     )
 
 
-def check_start(
-    start: tuple[np.ndarray, np.ndarray], data: DataMatrix, r: int
+def check_fit(
+    W: np.ndarray, H: np.ndarray, data: DataMatrix, r: int, names: tuple[str, str] = ("W", "H")
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Check a pair (W0, H0) against X; return it component-major and copied."""
-    W0, H0 = start
+    """Check factors against X; return them component-major, in its precision, and copied."""
     m, n = data.shape
-    if W0.shape != (m, r) or H0.shape != (r, n):
+    if W.shape != (m, r) or H.shape != (r, n):
         raise ValueError(
-            f"(W0, H0) has shapes {W0.shape} and {H0.shape}; for X {data.shape} and "
-            f"n_components={r} expected {(m, r)} and {(r, n)}"
+            f"{names[0]} and {names[1]} have shapes {W.shape} and {H.shape}; for X {data.shape} "
+            f"and n_components={r} expected {(m, r)} and {(r, n)}"
         )
-    return np.array(W0.T, dtype=data.dtype, order="C"), np.array(H0, dtype=data.dtype, order="C")
+    limit = 1e-3 * np.sqrt(float(np.finfo(data.dtype).max))
+    for name, F in zip(names, (W, H), strict=True):
+        if F.max() > limit:
+            raise ValueError(
+                f"{name} has values up to {F.max():.3g}, whose squares leave the range of "
+                f"{data.dtype}; rescale the components"
+            )
+    return np.array(W.T, dtype=data.dtype, order="C"), np.array(H, dtype=data.dtype, order="C")
 
 
 def check_factors(

@@ -38,6 +38,20 @@ def test_lcms_run_is_its_truth_and_noise(m, n, r):
     assert fit_of_truth(datasets.lcms_like(m, n, r, noise=0)) < 1e-20
 
 
+@pytest.mark.parametrize("noise", [0.01, 0.3])
+def test_lcms_truth_has_the_scale_of_the_data(noise):
+    data = datasets.lcms_like(noise=noise)
+    clean = data.W @ data.H
+    assert np.vdot(clean, data.X) / np.vdot(clean, clean) == pytest.approx(1, abs=0.05)
+
+
+def test_sizes_too_small_to_mean_anything_are_refused():
+    with pytest.raises(ValueError, match="n_mz=1, n_scans=1 are too few"):
+        datasets.lcms_like(1, 1, 1)
+    with pytest.raises(ValueError, match="at least 33 frequencies"):
+        datasets.melody(9, 50)
+
+
 def test_lcms_peaks_tail_and_coelute():
     data = datasets.lcms_like(noise=0)
     centre = data.H.argmax(axis=1)

@@ -12,6 +12,8 @@ from nmfmerge.data import wrap
 from nmfmerge.merge import merge_weights, pair_penalty
 from nmfmerge.solvers import SOLVERS, Limits, Point, iterate
 
+pytestmark = pytest.mark.filterwarnings("ignore:n_extra=. was reduced")
+
 seeds = st.integers(0, 2**32 - 1)
 solvers = st.sampled_from(sorted(SOLVERS))
 scales = st.sampled_from([1e-9, 1e-3, 0.37, 1.0, 42.0, 1e6])

@@ -124,6 +124,15 @@ def test_negligible_component_counts_as_settled(rng):
     assert outcome.n_iter < 50
 
 
+@pytest.mark.parametrize("solver", ["hals", "gcd", "alspgrad"])
+def test_a_component_revived_from_zero_is_not_taken_for_settled(solver, rng):
+    X = np.kron(np.eye(2), rng.random((10, 1)) @ rng.random((1, 8)))
+    Wt = np.stack([X[:, 0], np.zeros(20)])
+    H = np.stack([X[0], np.r_[np.zeros(8), rng.random(8)]])
+    point, _ = run(solver, X, Wt, H, tol=1e-6, max_iter=500)
+    assert point.fitting_error() < 1e-6
+
+
 def test_limits_and_callback_end_the_run(low_rank):
     Wt, H = start(low_rank, 3)
     _, capped = run("hals", low_rank, Wt.copy(), H.copy(), max_iter=7)

@@ -4,6 +4,7 @@ Comes in: the two cross products of a data matrix. Goes out: its leading singula
 same every time, because the start is fixed and so are the signs.
 """
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -17,7 +18,7 @@ _RESTARTS = 100
 _EXTRA = 10  # more vectors than asked for, so that the last ones converge as well
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TruncatedSVD:
     """Singular triplets X ≈ U diag(s) Vᵀ, with the vectors as rows: ``Ut`` r × m, ``Vt`` r × n."""
 
@@ -40,7 +41,7 @@ class TruncatedSVD:
         """Numerical rank among these triplets, for an X of this shape."""
         if len(self.s) == 0 or self.s[0] == 0:
             return 0
-        noise = max(shape) * np.finfo(self.s.dtype).eps * self.s[0]
+        noise = 10 * np.sqrt(max(shape)) * np.finfo(self.s.dtype).eps * self.s[0]
         return int(np.count_nonzero(self.s > noise))
 
 
@@ -71,19 +72,28 @@ def block_lanczos_svd(
 
     def times_XtX(Q: np.ndarray) -> np.ndarray:
         """Rows q ↦ rows XᵀX q, in float64."""
-        return WtX(HXt(Q.astype(dtype), large), small).astype(np.float64)
+        k = len(Q)
+        return WtX(HXt(Q.astype(dtype), large[:k]), small[:k]).astype(np.float64)
 
     Q = _orthonormal_rows(np.random.default_rng(0).standard_normal((b, n)))
     AQ = times_XtX(Q)
+    converged = False
     for _ in range(_RESTARTS):
-        basis, products = _krylov(times_XtX, Q, AQ, min(_BLOCKS, n // b))
+        basis, products = _krylov(times_XtX, Q, AQ)
         T = basis @ products.T
         theta, Y = eigh((T + T.T) / 2)
         theta, Y = theta[::-1][:b], Y[:, ::-1][:, :b]
         Q, AQ = Y.T @ basis, Y.T @ products
         error = np.linalg.norm(AQ[:r] - theta[:r, None] * Q[:r], axis=1).max()
-        if error <= tolerance * max(theta[0], 0.0):
+        converged = error <= tolerance * max(theta[0], 0.0)
+        if converged:
             break
+    if not converged:
+        warnings.warn(
+            f"the truncated SVD of X was off by {error / theta[0]:.1e} after {_RESTARTS} restarts",
+            RuntimeWarning,
+            stacklevel=2,
+        )
     XQ = HXt(Q.astype(dtype), large).astype(np.float64)  # rows X q: SVD of it mends σ and U
     U, s, Yt = svd(XQ.T, full_matrices=False)
     return TruncatedSVD.signed(
@@ -92,18 +102,21 @@ def block_lanczos_svd(
 
 
 def _krylov(
-    operator: Callable[[np.ndarray], np.ndarray], Q: np.ndarray, AQ: np.ndarray, blocks: int
+    operator: Callable[[np.ndarray], np.ndarray], Q: np.ndarray, AQ: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Orthonormal rows spanning Q, AQ, …, A^(blocks−1)Q, and their products with A."""
+    """Orthonormal rows spanning Q, AQ, …, or the whole space, and their products with A."""
+    b, n = Q.shape
     basis, products = Q, AQ
-    for _ in range(blocks - 1):
-        new = products[-len(Q) :]
+    while len(basis) < min(_BLOCKS * b, n):
+        new = products[-b:]
         for _ in range(3):  # twice is enough, unless the block was rank deficient
             new = _orthonormal_rows(new - (new @ basis.T) @ basis)
+        new = new[: n - len(basis)]
         basis = np.concatenate([basis, new])
         products = np.concatenate([products, operator(new)])
     return basis, products
 
 
 def _orthonormal_rows(A: np.ndarray) -> np.ndarray:
-    return qr(A.T, mode="economic")[0].T
+    """Orthonormal rows that span those of A, the most independent first."""
+    return qr(A.T, mode="economic", pivoting=True)[0].T

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Axis:
     """What the rows or the columns of X stand for."""
 
@@ -19,7 +19,7 @@ class Axis:
         return f"{self.name} ({self.unit})" if self.unit else self.name
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Dataset:
     """A nonnegative matrix and what is known of it.
 

@@ -37,6 +37,10 @@ def lcms_like(
         X scaled to a maximum of 1. W holds the spectra (columns of largest value 1), H the
         elution profiles.
     """
+    if n_mz < 10 or n_scans < 20:
+        raise ValueError(
+            f"n_mz={n_mz}, n_scans={n_scans} are too few for peaks: use at least 10 and 20"
+        )
     rng = np.random.default_rng(random_state)
     W = np.stack([_spectrum(n_mz, rng) for _ in range(n_compounds)], axis=1)
     widths = n_scans * rng.uniform(0.006, 0.015, n_compounds)
@@ -49,6 +53,7 @@ def lcms_like(
     H *= 10 ** rng.uniform(-1, 0, n_compounds)[:, None]
     H /= (W @ H).max()
     X = _measure(W @ H, noise, rng)
+    X, H = X / X.max(), H / X.max()
     return Dataset(
         name="lcms_like",
         X=X,
@@ -94,11 +99,10 @@ def _tailing_peak(t: np.ndarray, centre: float, width: float, tail: float) -> np
 
 
 def _measure(clean: np.ndarray, noise: float, rng: np.random.Generator) -> np.ndarray:
-    """Add shot noise, detector noise and a slow baseline; clip at zero; scale to maximum 1."""
+    """Add shot noise, detector noise and a slow baseline; clip at zero."""
     m, n = clean.shape
     shot = rng.standard_normal((m, n)) * np.sqrt(np.maximum(clean, 0)) * noise
     detector = rng.standard_normal((m, n)) * (0.1 * noise)
     drift = 0.02 * noise * (1 + np.sin(np.linspace(0, 2 * np.pi, n)))
     baseline = np.outer(rng.random(m), drift)
-    X = np.maximum(clean + shot + detector + baseline, 0)
-    return X / X.max()
+    return np.maximum(clean + shot + detector + baseline, 0)

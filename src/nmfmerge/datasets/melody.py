@@ -37,6 +37,11 @@ def melody(
         ``n_components`` is the number of pitches. W and H are the best rank-1 approximation of
         each pitch's own spectrogram; amplitudes add only nearly, so X is only nearly WH.
     """
+    if n_frequencies < 33 or n_frames < 1:
+        raise ValueError(
+            f"n_frequencies={n_frequencies}, n_frames={n_frames}: the melody needs at least 33 "
+            "frequencies (up to 1 kHz) and one frame"
+        )
     window = 2 * (n_frequencies - 1)
     hop = window // 2
     rate = _RESOLUTION * window

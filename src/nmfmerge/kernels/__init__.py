@@ -12,6 +12,7 @@ however the blocks are dealt out.
 
 from nmfmerge.kernels.blocks import BLOCK, n_blocks
 from nmfmerge.kernels.gcd import gcd_largest_decrease, gcd_sweep_
+from nmfmerge.kernels.gram import gram64
 from nmfmerge.kernels.hals import hals_sweep_
 from nmfmerge.kernels.mu import mu_step_
 from nmfmerge.kernels.nnls import nnls_columns_
@@ -20,6 +21,7 @@ __all__ = [
     "BLOCK",
     "gcd_largest_decrease",
     "gcd_sweep_",
+    "gram64",
     "hals_sweep_",
     "mu_step_",
     "n_blocks",

@@ -92,6 +92,22 @@ class Outcome:
     n_iter: int
     history: History
 
+    @staticmethod
+    def joined(outcomes: "list[Outcome]") -> "Outcome | None":
+        """Several runs of the loop as one; None if there were none."""
+        if not outcomes:
+            return None
+        histories = [outcome.history for outcome in outcomes]
+        return Outcome(
+            Status.DONE,
+            sum(outcome.n_iter for outcome in outcomes),
+            History(
+                np.concatenate([history.step for history in histories]),
+                np.concatenate([history.seconds for history in histories]),
+                np.concatenate([history.fitting_error for history in histories]),
+            ),
+        )
+
 
 def iterate(solver: Solver, point: Point, *, stage: str, tol: float, limits: Limits) -> Outcome:
     """Improve ``point`` until the step rule holds or a limit is reached.

@@ -57,6 +57,10 @@ class Point:
         """Say that the factor of ``side`` was changed."""
         self._fresh -= {"gram " + side, "cross " + other(side)}
 
+    def forget_products(self) -> None:
+        """Say that anything may have changed."""
+        self._fresh.clear()
+
     def objective(self) -> float:
         """½‖X − WH‖² from the products at hand; cancels near an exact fit."""
         side: Side = "H" if "cross H" in self._fresh else "W"
@@ -70,8 +74,8 @@ class Point:
         return percent(2 * self.objective(), self.data.norm2)
 
     def component_share2(self) -> np.ndarray:
-        """(‖w_j‖‖h_j‖/‖WH‖)² of each component, from the Grams last computed."""
-        W2, H2 = self._gram["W"], self._gram["H"]
+        """(‖w_j‖‖h_j‖/‖WH‖)² of each component."""
+        W2, H2 = self.gram("W"), self.gram("H")
         own = np.diag(W2).astype(np.float64) * np.diag(H2)
         whole = float(np.vdot(W2, H2))
         return own / whole if whole > 0 else np.zeros_like(own)
