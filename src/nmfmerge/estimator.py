@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nmfmerge import validation as check
 from nmfmerge.data import DataMatrix
-from nmfmerge.kernels import gram64, n_blocks, nnls_columns_
+from nmfmerge.kernels import available_threads, gram64, n_blocks, nnls_columns_, over_blocks
 from nmfmerge.pipeline import Callback, Init, RandomState, nmf_merge
 from nmfmerge.result import Factorization
 from nmfmerge.run import Interrupted
@@ -28,7 +28,7 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         Number of components.
     n_extra : int, optional
         Number of extra components; default a fifth of ``n_components``, 0 is plain NMF.
-    solver : {"hals", "gcd", "alspgrad", "mu"}
+    solver : {"accelerated", "hals", "gcd", "alspgrad", "mu"}
         Algorithm.
     init : {"nndsvd", "nndsvda", "nndsvdar", "random"} or (W0, H0)
         Start of the initial stage.
@@ -79,7 +79,7 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         n_components: int = 2,
         *,
         n_extra: int | None = None,
-        solver: str = "hals",
+        solver: str = "accelerated",
         init: Init = "nndsvd",
         tol: float = 1e-4,
         tol_intermediate: float | None = None,
@@ -201,5 +201,6 @@ def _weights(data: DataMatrix, H: np.ndarray) -> np.ndarray:
     H = np.ascontiguousarray(H, dtype=data.dtype)
     C = data.HXt(H, out=np.empty((len(H), data.shape[0]), data.dtype))
     Wt = np.empty_like(C)
-    nnls_columns_(Wt, gram64(H), C, 0, n_blocks(Wt.shape[1]))
+    flops = 20.0 * Wt.size * len(Wt)
+    over_blocks(nnls_columns_, n_blocks(Wt.shape[1]), available_threads(), flops, Wt, gram64(H), C)
     return Wt

@@ -21,7 +21,7 @@ def nmf(
     X: Any,
     n_components: int,
     *,
-    solver: str = "hals",
+    solver: str = "accelerated",
     init: Init = "nndsvd",
     tol: float = 1e-4,
     max_iter: int = 10_000,
@@ -40,8 +40,9 @@ def nmf(
         Nonnegative data, dense or CSR/CSC; float32 and float64 are used as they are.
     n_components : int
         Rank r, from 1 to min(m, n).
-    solver : {"hals", "gcd", "alspgrad", "mu"}
-        Algorithm.
+    solver : {"accelerated", "hals", "gcd", "alspgrad", "mu"}
+        Algorithm. "accelerated" is HALS with extrapolation: as good at the same ``tol``, and some
+        times faster.
     init : {"nndsvd", "nndsvda", "nndsvdar", "random"} or (W0, H0)
         Start; given factors are not changed.
     tol : float
@@ -75,7 +76,7 @@ def nmf(
     Examples
     --------
     >>> from nmfmerge import datasets, nmf
-    >>> nmf(datasets.paper_example().X, 4).n_iter
+    >>> nmf(datasets.paper_example().X, 4, solver="hals").n_iter
     575
     """
     tol = check.check_real("tol", tol, low=0)
@@ -93,7 +94,7 @@ def nmf_merge(
     n_components: int,
     *,
     n_extra: int | None = None,
-    solver: str = "hals",
+    solver: str = "accelerated",
     init: Init = "nndsvd",
     tol: float = 1e-4,
     tol_intermediate: float | None = None,
@@ -141,7 +142,7 @@ def nmf_merge(
     Examples
     --------
     >>> from nmfmerge import datasets, nmf_merge
-    >>> result = nmf_merge(datasets.paper_example().X, 4)
+    >>> result = nmf_merge(datasets.paper_example().X, 4, solver="hals")
     >>> [stage.n_iter for stage in result.stages]
     [11, 0, 13, 0, 2321]
     """

@@ -147,10 +147,7 @@ class Run:
         return kind is _Halt
 
     def _iterate(self, stage: str, tol: float) -> Outcome:
-        outcome = iterate(self.solver(), self.point, stage=stage, tol=tol, limits=self.limits)
-        if outcome.status is Status.INTERRUPTED:
-            self.point.forget_products()  # the cut may have come before a change was noted
-        return outcome
+        return iterate(self.solver(), self.point, stage=stage, tol=tol, limits=self.limits)
 
     def _halt_if_stopped(self, stage: str, outcome: Outcome) -> None:
         self.status = outcome.status

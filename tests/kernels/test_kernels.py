@@ -23,12 +23,15 @@ def norms(F):
 
 
 def hals(F, G, C, first, last, moved, total):
-    kernels.hals_sweep_(F, G, C, moved, total, first, last)
+    kernels.hals_sweep_(F, G, C, 1, moved, total, first, last)
 
 
 def gcd(F, G, C, first, last, moved, total):
-    threshold = 1e-3 * kernels.gcd_largest_decrease(F, G, C, 0, n_blocks(F.shape[1]))
-    kernels.gcd_sweep_(F, G, C, F.dtype.type(threshold), moved, total, first, last)
+    n = n_blocks(F.shape[1])
+    largest = np.empty(n)
+    kernels.gcd_largest_decrease_(F, G, C, largest, 0, n)
+    threshold = F.dtype.type(1e-3 * largest.max())
+    kernels.gcd_sweep_(F, G, C, threshold, moved, total, first, last)
 
 
 def mu(F, G, C, first, last, moved, total):

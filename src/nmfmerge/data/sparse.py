@@ -1,4 +1,4 @@
-"""X as a SciPy sparse matrix or array, CSR or CSC; it is never made dense."""
+"""X as a SciPy sparse matrix or array, CSR or CSC; it is neither copied nor made dense."""
 
 from typing import Any
 
@@ -6,6 +6,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from nmfmerge.data.base import DataMatrix
+from nmfmerge.data.csr import gather_, residual_sums_, scatter_
+from nmfmerge.kernels import available_threads, gram64, in_threads
+
+_WORTH_SHARING = 100_000  # stored values
 
 
 class SparseData(DataMatrix):
@@ -16,9 +20,10 @@ class SparseData(DataMatrix):
         self.X = X
         self.shape = X.shape
         self.dtype = X.dtype
-        values = X.data.astype(np.float64, copy=False)
-        self.norm2 = float(np.vdot(values, values))
-        self.mean = float(values.sum() / (X.shape[0] * X.shape[1]))
+        self.mean = float(X.data.sum(dtype=np.float64) / (X.shape[0] * X.shape[1]))
+        self.norm2 = float(np.einsum("i,i->", X.data, X.data, dtype=np.float64))
+        self._line_bounds, self._place_bounds = self._shares()
+        self._scratch: dict[str, np.ndarray] = {}
 
     @staticmethod
     def accepts(X: Any) -> bool:
@@ -27,34 +32,67 @@ class SparseData(DataMatrix):
 
     def HXt(self, H: np.ndarray, out: np.ndarray) -> np.ndarray:
         """Cross product (X Hᵀ)ᵀ, r × m, into ``out``."""
-        out[:] = (self.X @ H.T).T
-        return out
+        product = self._gather if self.X.format == "csr" else self._scatter
+        return product(H, out)
 
     def WtX(self, Wt: np.ndarray, out: np.ndarray) -> np.ndarray:
         """Cross product Wᵀ X, r × n, into ``out``."""
-        out[:] = (self.X.T @ Wt.T).T
-        return out
+        product = self._scatter if self.X.format == "csr" else self._gather
+        return product(Wt, out)
 
     def residual_norm2(self, Wt: np.ndarray, H: np.ndarray) -> float:
         """‖X − WH‖²: exact on the stored values, by Grams on the rest."""
         # Σ over all of (wh)² is ⟨WᵀW, HHᵀ⟩; trade its share at stored values for (x − wh)².
-        Wt64 = Wt.astype(np.float64, copy=False)
-        H64 = H.astype(np.float64, copy=False)
-        everywhere = float(np.vdot(Wt64 @ Wt64.T, H64 @ H64.T))
-        stored, fitted = self._at_stored_values(Wt64, H64)
-        return max(0.0, stored + max(0.0, everywhere - fitted))
+        everywhere = float(np.vdot(gram64(Wt), gram64(H)))
+        lines, places = (Wt, H) if self.X.format == "csr" else (H, Wt)
+        sums = np.empty((lines.shape[1], 2))
+        factors = (np.ascontiguousarray(F.T, dtype=np.float64) for F in (lines, places))
+        self._in_threads(residual_sums_, self._line_bounds, *factors, sums)
+        stored, fitted = sums.sum(axis=0)
+        return float(stored + max(0.0, everywhere - fitted))
 
-    def _at_stored_values(self, Wt: np.ndarray, H: np.ndarray) -> tuple[float, float]:
-        """Σ(x − wh)² and Σ(wh)² over the stored values, by slices of the major axis."""
-        major, minor = (Wt, H) if self.X.format == "csr" else (H, Wt)
-        step = max(1, 2**16 // max(1, self.X.nnz // max(1, len(self.X.indptr) - 1)))
-        squares = fits = 0.0
-        for start in range(0, len(self.X.indptr) - 1, step):
-            bounds = self.X.indptr[start : start + step + 1]
-            here = slice(bounds[0], bounds[-1])
-            lines = start + np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
-            fit = np.einsum("ri,ri->i", major[:, lines], minor[:, self.X.indices[here]])
-            residual = self.X.data[here] - fit
-            squares += float(np.vdot(residual, residual))
-            fits += float(np.vdot(fit, fit))
-        return squares, fits
+    def _gather(self, F: np.ndarray, out: np.ndarray) -> np.ndarray:
+        """Product for the lines, from a factor of the places."""
+        return self._product(gather_, "places", "lines", self._line_bounds, F, out)
+
+    def _scatter(self, F: np.ndarray, out: np.ndarray) -> np.ndarray:
+        """Product for the places, from a factor of the lines."""
+        return self._product(scatter_, "lines", "places", self._place_bounds, F, out)
+
+    def _product(
+        self,
+        kernel: Any,
+        known: str,
+        wanted: str,
+        bounds: list[int],
+        F: np.ndarray,
+        out: np.ndarray,
+    ) -> np.ndarray:
+        source = self._buffer(known, (F.shape[1], len(F)))
+        source[:] = F.T
+        target = self._buffer("product of " + wanted, (out.shape[1], len(F)))
+        self._in_threads(kernel, bounds, source, target)
+        out[:] = target.T
+        return out
+
+    def _in_threads(self, kernel: Any, bounds: list[int], *arguments: Any) -> None:
+        X = self.X
+        in_threads(kernel, bounds, X.indptr, X.indices, X.data, *arguments)
+
+    def _buffer(self, name: str, shape: tuple[int, int]) -> np.ndarray:
+        """A kept array, so that iterations allocate nothing of the size of a factor."""
+        kept = self._scratch.get(name)
+        if kept is None or kept.shape != shape:
+            kept = self._scratch[name] = np.empty(shape, self.dtype)
+        return kept
+
+    def _shares(self) -> tuple[list[int], list[int]]:
+        """Bounds of lines, and of places, between which there are about as many stored values."""
+        X = self.X
+        n_places = X.shape[1] if X.format == "csr" else X.shape[0]
+        shares = available_threads() if X.nnz > _WORTH_SHARING else 1
+        targets = np.linspace(0, X.nnz, shares + 1)[1:-1]
+        filled = np.cumsum(np.bincount(X.indices, minlength=n_places))
+        lines = np.searchsorted(X.indptr, targets).tolist()
+        places = np.searchsorted(filled, targets).tolist()
+        return [0, *lines, len(X.indptr) - 1], [0, *places, n_places]

@@ -11,19 +11,29 @@ however the blocks are dealt out.
 """
 
 from nmfmerge.kernels.blocks import BLOCK, n_blocks
-from nmfmerge.kernels.gcd import gcd_largest_decrease, gcd_sweep_
+from nmfmerge.kernels.extrapolate import extrapolate_
+from nmfmerge.kernels.gcd import gcd_largest_decrease_, gcd_sweep_
 from nmfmerge.kernels.gram import gram64
 from nmfmerge.kernels.hals import hals_sweep_
 from nmfmerge.kernels.mu import mu_step_
 from nmfmerge.kernels.nnls import nnls_columns_
+from nmfmerge.kernels.parallel import available_threads, in_threads, over_blocks
+from nmfmerge.kernels.steps import inner_product, largest_step, note_steps_
 
 __all__ = [
     "BLOCK",
-    "gcd_largest_decrease",
+    "available_threads",
+    "extrapolate_",
+    "gcd_largest_decrease_",
     "gcd_sweep_",
     "gram64",
     "hals_sweep_",
+    "in_threads",
+    "inner_product",
+    "largest_step",
     "mu_step_",
     "n_blocks",
     "nnls_columns_",
+    "note_steps_",
+    "over_blocks",
 ]

@@ -6,17 +6,17 @@ from nmfmerge.kernels.blocks import BLOCK, kernel
 
 
 @kernel
-def gcd_largest_decrease(F, G, C, first, last):
-    """Largest decrease of the objective that one step of one coordinate can bring."""
+def gcd_largest_decrease_(F, G, C, largest, first, last):
+    """Put into largest[block] what one step of one coordinate can bring at the most."""
     r, p = F.shape
     gradient = np.empty(r, F.dtype)
     column = np.empty(r, F.dtype)
-    largest = F.dtype.type(0)
-    for j in range(first * BLOCK, min(last * BLOCK, p)):
-        _load(column, gradient, F, G, C, j)
-        _, _, decrease = _best_step(column, gradient, G)
-        largest = max(largest, decrease)
-    return largest
+    for block in range(first, last):
+        largest[block] = 0
+        for j in range(block * BLOCK, min((block + 1) * BLOCK, p)):
+            _load(column, gradient, F, G, C, j)
+            _, _, decrease = _best_step(column, gradient, G)
+            largest[block] = max(largest[block], decrease)
 
 
 @kernel

@@ -6,8 +6,8 @@ from nmfmerge.kernels.blocks import BLOCK, kernel
 
 
 @kernel
-def hals_sweep_(F, G, C, moved, total, first, last):
-    """Sweep once over the components of F, in place.
+def hals_sweep_(F, G, C, n_sweeps, moved, total, first, last):
+    """Sweep ``n_sweeps`` times over the components of F, in place.
 
     For component t, with the components before it already updated:
     ``f_t ← max(0, f_t + (c_t − G_t F) / G_tt)``; t is skipped where ``G_tt = 0``.
@@ -20,38 +20,30 @@ def hals_sweep_(F, G, C, moved, total, first, last):
         Gram of the other factor.
     C : array (r, p)
         Cross product of the other factor with the data.
+    n_sweeps : int
+        How often; a block of columns stays in cache for all of them.
     moved, total : float64 arrays (n_blocks, r)
-        Receive, per block and component, ``‖new − old‖²`` and ``‖new + old‖²``.
+        Receive, per block and component, ``‖new − old‖²`` and ``‖new + old‖²`` of the first sweep.
     first, last : int
         The blocks to work on.
     """
     r, p = F.shape
-    zero = F.dtype.type(0)
     S = np.zeros((r, BLOCK), F.dtype)  # the block of F, contiguous, padded with zeros
-    a0 = np.zeros(BLOCK, F.dtype)
-    a1 = np.zeros(BLOCK, F.dtype)
+    A = np.zeros((4, BLOCK), F.dtype)
+    rest = np.empty((2, r))
     for block in range(first, last):
         start = block * BLOCK
         width = min(BLOCK, p - start)
         if width < BLOCK:
-            S[:] = zero
+            S[:] = 0
         for t in range(r):
             source = F[t, start : start + width]
             row = S[t]
             for b in range(width):
                 row[b] = source[b]
-
-        # Two components at a time share the loads of S. The second sees the first's old value
-        # in the sum and is corrected by G[t+1, t] times what the first moved.
-        for t in range(0, r - 1, 2):
-            _residuals(a0, a1, C[t], C[t + 1], G[t], G[t + 1], S, start, width)
-            _move(S[t], a0, G[t, t], moved, total, block, t, a1, G[t + 1, t])
-            _move(S[t + 1], a1, G[t + 1, t + 1], moved, total, block, t + 1, a0, zero)
-        if r % 2:
-            t = r - 1
-            _residual(a0, C[t], G[t], S, start, width)
-            _move(S[t], a0, G[t, t], moved, total, block, t, a1, zero)
-
+        _sweep(S, G, C, A, moved[block], total[block], start, width)
+        for _ in range(n_sweeps - 1):
+            _sweep(S, G, C, A, rest[0], rest[1], start, width)
         for t in range(r):
             target = F[t, start : start + width]
             row = S[t]
@@ -60,67 +52,127 @@ def hals_sweep_(F, G, C, moved, total, first, last):
 
 
 @kernel
-def _residuals(a0, a1, c0, c1, g0, g1, S, start, width):
-    """Put ``c_t − G_t S`` of two components into a0 and a1."""
+def _sweep(S, G, C, A, moved, total, start, width):
+    """Sweep once over the components of the block S.
+
+    Four components at a time share the loads of S. Each of them sees the old values of the four
+    in its residual, and is corrected for what those before it moved.
+    """
     r = S.shape[0]
-    c0 = c0[start : start + width]
-    c1 = c1[start : start + width]
-    if width < BLOCK:
-        a0[:] = 0
-        a1[:] = 0
+    for t in range(0, r - 3, 4):
+        _residuals(A[0], A[1], A[2], A[3], C, G, S, t, start, width)
+        _move_four(S, A[0], A[1], A[2], A[3], G, moved, total, t)
+    for t in range(r - r % 4, r):
+        _residual(A[0], C[t], G[t], S, start, width)
+        moved[t], total[t] = _move_one(S[t], A[0], G[t, t])
+
+
+@kernel
+def _residuals(a0, a1, a2, a3, C, G, S, t, start, width):
+    """Put ``c − G S`` of components t … t + 3 into a0 … a3."""
+    r = S.shape[0]
+    c0, c1 = C[t, start : start + width], C[t + 1, start : start + width]
+    c2, c3 = C[t + 2, start : start + width], C[t + 3, start : start + width]
     for b in range(width):
-        a0[b] = c0[b]
-        a1[b] = c1[b]
+        a0[b], a1[b], a2[b], a3[b] = c0[b], c1[b], c2[b], c3[b]
+    for b in range(width, BLOCK):
+        a0[b], a1[b], a2[b], a3[b] = 0, 0, 0, 0
+    g0, g1, g2, g3 = G[t], G[t + 1], G[t + 2], G[t + 3]
     for s in range(0, r - 3, 4):
         x0, x1, x2, x3 = S[s], S[s + 1], S[s + 2], S[s + 3]
-        p0, p1, p2, p3 = g0[s], g0[s + 1], g0[s + 2], g0[s + 3]
-        q0, q1, q2, q3 = g1[s], g1[s + 1], g1[s + 2], g1[s + 3]
+        g00, g01, g02, g03 = g0[s], g0[s + 1], g0[s + 2], g0[s + 3]
+        g10, g11, g12, g13 = g1[s], g1[s + 1], g1[s + 2], g1[s + 3]
+        g20, g21, g22, g23 = g2[s], g2[s + 1], g2[s + 2], g2[s + 3]
+        g30, g31, g32, g33 = g3[s], g3[s + 1], g3[s + 2], g3[s + 3]
         for b in range(BLOCK):
             y0, y1, y2, y3 = x0[b], x1[b], x2[b], x3[b]
-            a0[b] -= p0 * y0 + p1 * y1 + p2 * y2 + p3 * y3
-            a1[b] -= q0 * y0 + q1 * y1 + q2 * y2 + q3 * y3
+            a0[b] -= g00 * y0 + g01 * y1 + g02 * y2 + g03 * y3
+            a1[b] -= g10 * y0 + g11 * y1 + g12 * y2 + g13 * y3
+            a2[b] -= g20 * y0 + g21 * y1 + g22 * y2 + g23 * y3
+            a3[b] -= g30 * y0 + g31 * y1 + g32 * y2 + g33 * y3
     for s in range(r - r % 4, r):
         x = S[s]
-        p, q = g0[s], g1[s]
+        h0, h1, h2, h3 = g0[s], g1[s], g2[s], g3[s]
         for b in range(BLOCK):
-            a0[b] -= p * x[b]
-            a1[b] -= q * x[b]
+            y = x[b]
+            a0[b] -= h0 * y
+            a1[b] -= h1 * y
+            a2[b] -= h2 * y
+            a3[b] -= h3 * y
 
 
 @kernel
-def _residual(a0, c0, g0, S, start, width):
-    """Put ``c_t − G_t S`` of one component into a0."""
-    c0 = c0[start : start + width]
-    if width < BLOCK:
-        a0[:] = 0
+def _residual(a, c, g, S, start, width):
+    """Put ``c − g S`` of one component into a."""
+    c = c[start : start + width]
     for b in range(width):
-        a0[b] = c0[b]
+        a[b] = c[b]
+    for b in range(width, BLOCK):
+        a[b] = 0
     for s in range(S.shape[0]):
         x = S[s]
-        p = g0[s]
+        h = g[s]
         for b in range(BLOCK):
-            a0[b] -= p * x[b]
+            a[b] -= h * x[b]
 
 
 @kernel
-def _move(row, residual, curvature, moved, total, block, t, neighbour, coupling):
-    """Move one component to its minimum, note how far, and correct the neighbour's residual."""
+def _move_four(S, a0, a1, a2, a3, G, moved, total, t):
+    """Move components t … t + 3 to their minima, one after another, and note how far."""
+    s0, s1, s2, s3 = S[t], S[t + 1], S[t + 2], S[t + 3]
+    one = S.dtype.type(1)
+    i0, i1 = _inverse(one, G[t, t]), _inverse(one, G[t + 1, t + 1])
+    i2, i3 = _inverse(one, G[t + 2, t + 2]), _inverse(one, G[t + 3, t + 3])
+    g10, g20, g30 = G[t + 1, t], G[t + 2, t], G[t + 3, t]
+    g21, g31, g32 = G[t + 2, t + 1], G[t + 3, t + 1], G[t + 3, t + 2]
+    zero = S.dtype.type(0)
+    moved0, moved1, moved2, moved3 = zero, zero, zero, zero
+    total0, total1, total2, total3 = zero, zero, zero, zero
+    for b in range(BLOCK):
+        x0, x1, x2, x3 = s0[b], s1[b], s2[b], s3[b]
+        y0 = x0 + a0[b] * i0
+        y0 = y0 if y0 > zero else zero
+        d0 = y0 - x0
+        y1 = x1 + (a1[b] - g10 * d0) * i1
+        y1 = y1 if y1 > zero else zero
+        d1 = y1 - x1
+        y2 = x2 + (a2[b] - g20 * d0 - g21 * d1) * i2
+        y2 = y2 if y2 > zero else zero
+        d2 = y2 - x2
+        y3 = x3 + (a3[b] - g30 * d0 - g31 * d1 - g32 * d2) * i3
+        y3 = y3 if y3 > zero else zero
+        d3 = y3 - x3
+        s0[b], s1[b], s2[b], s3[b] = y0, y1, y2, y3
+        moved0 += d0 * d0
+        moved1 += d1 * d1
+        moved2 += d2 * d2
+        moved3 += d3 * d3
+        total0 += (x0 + y0) * (x0 + y0)
+        total1 += (x1 + y1) * (x1 + y1)
+        total2 += (x2 + y2) * (x2 + y2)
+        total3 += (x3 + y3) * (x3 + y3)
+    moved[t], moved[t + 1], moved[t + 2], moved[t + 3] = moved0, moved1, moved2, moved3
+    total[t], total[t + 1], total[t + 2], total[t + 3] = total0, total1, total2, total3
+
+
+@kernel
+def _move_one(row, residual, curvature):
+    """Move one component to its minimum; return how far."""
     zero = row.dtype.type(0)
-    difference = zero
-    size = zero
-    if curvature > zero:
-        inverse = row.dtype.type(1) / curvature
-        for b in range(BLOCK):
-            old = row[b]
-            new = old + residual[b] * inverse
-            new = new if new > zero else zero
-            step = new - old
-            difference += step * step
-            size += (new + old) * (new + old)
-            row[b] = new
-            neighbour[b] -= coupling * step
-    else:
-        for b in range(BLOCK):
-            size += 4 * row[b] * row[b]
-    moved[block, t] = difference
-    total[block, t] = size
+    inverse = _inverse(row.dtype.type(1), curvature)
+    moved = zero
+    total = zero
+    for b in range(BLOCK):
+        old = row[b]
+        new = old + residual[b] * inverse
+        new = new if new > zero else zero
+        moved += (new - old) * (new - old)
+        total += (new + old) * (new + old)
+        row[b] = new
+    return moved, total
+
+
+@kernel
+def _inverse(one, curvature):
+    """1/curvature, or 0, which leaves a component where it is, for none."""
+    return one / curvature if curvature > 0 else one - one

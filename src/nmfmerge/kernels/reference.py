@@ -6,7 +6,7 @@ from scipy.optimize import nnls
 
 
 def hals_sweep_(F, G, C):
-    """Twin of `nmfmerge.kernels.hals.hals_sweep_`; returns ``‖new − old‖², ‖new + old‖²``."""
+    """Twin of one `nmfmerge.kernels.hals.hals_sweep_`; returns ``‖new − old‖², ‖new + old‖²``."""
     old = F.copy()
     for t in range(len(F)):
         if G[t, t] > 0:
@@ -15,7 +15,7 @@ def hals_sweep_(F, G, C):
 
 
 def gcd_largest_decrease(F, G, C):
-    """Twin of `nmfmerge.kernels.gcd.gcd_largest_decrease`."""
+    """Twin of `nmfmerge.kernels.gcd.gcd_largest_decrease_`."""
     _, decrease = _single_steps(F, G, G @ F - C)
     return max(0.0, decrease.max())
 

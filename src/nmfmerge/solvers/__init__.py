@@ -1,5 +1,6 @@
 """Solvers: one loop for all (`loop`), one small file per algorithm, found by name in SOLVERS."""
 
+from nmfmerge.solvers.accelerated import AcceleratedHALS
 from nmfmerge.solvers.alspgrad import ALSPGrad
 from nmfmerge.solvers.base import Solver
 from nmfmerge.solvers.gcd import GCD
@@ -9,6 +10,7 @@ from nmfmerge.solvers.mu import MU
 from nmfmerge.solvers.point import Point
 
 SOLVERS: dict[str, type[Solver]] = {
+    "accelerated": AcceleratedHALS,
     "hals": HALS,
     "gcd": GCD,
     "alspgrad": ALSPGrad,
@@ -21,6 +23,7 @@ __all__ = [
     "MU",
     "SOLVERS",
     "ALSPGrad",
+    "AcceleratedHALS",
     "Limits",
     "Outcome",
     "Point",

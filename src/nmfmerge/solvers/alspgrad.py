@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from nmfmerge.solvers.base import Norms, Solver
-from nmfmerge.solvers.point import Side
+from nmfmerge.solvers.base import Solver
 
 _BETA = 0.2
 _SIGMA = 0.01
@@ -23,16 +22,17 @@ class ALSPGrad(Solver):
 
     order = ("H", "W")
 
-    def update_(self, F: np.ndarray, G: np.ndarray, C: np.ndarray, side: Side) -> Norms:
+    def update_(
+        self, F: np.ndarray, G: np.ndarray, C: np.ndarray, moved: np.ndarray, total: np.ndarray
+    ) -> None:
         """Solve one nonnegative least-squares subproblem to the tolerance of this solver."""
         old = F.copy()
         gradient = G @ F
         gradient -= C
         noise = float(np.finfo(F.dtype).eps * np.linalg.norm(C))
         _descend_(F, G, gradient, max(_REDUCTION * _projected_norm(F, gradient), noise))
-        moved = np.square(F - old, dtype=np.float64).sum(axis=1)
-        total = np.square(F + old, dtype=np.float64).sum(axis=1)
-        return moved, total
+        moved[0] = np.square(F - old, dtype=np.float64).sum(axis=1)
+        total[0] = np.square(F + old, dtype=np.float64).sum(axis=1)
 
 
 def _descend_(F: np.ndarray, G: np.ndarray, gradient: np.ndarray, tolerance: float) -> None:

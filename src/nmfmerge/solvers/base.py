@@ -1,10 +1,10 @@
-"""What a solver is: a name, the order of its two updates, and the update of one factor."""
+"""What a solver is: the order of its two updates, the update of one factor, and the step rule."""
 
 from abc import ABC, abstractmethod
 
 import numpy as np
 
-from nmfmerge.kernels import n_blocks
+from nmfmerge.kernels import available_threads, largest_step, n_blocks, note_steps_
 from nmfmerge.solvers.point import Point, Side
 
 Norms = tuple[np.ndarray, np.ndarray]
@@ -18,35 +18,51 @@ class Solver(ABC):
 
     order: tuple[Side, Side] = ("W", "H")
 
+    def __init__(self) -> None:
+        self.threads = available_threads()
+        self._norms: dict[Side, Norms] = {}
+        self._ratio = np.empty(0)
+
     def iterate(self, point: Point) -> float:
         """Update both factors; return the largest relative displacement of a component."""
-        ratio = np.zeros(len(point.H))
+        self.clear_steps(point)
         for side in self.order:
-            moved, total = self.update_(*point.subproblem(side), side)
-            point.changed(side)
-            np.maximum(ratio, relative_step(moved, total), out=ratio)
-        # A component that is rounding noise beside the rest never settles, and need not.
-        negligible = point.component_share2() <= np.finfo(point.H.dtype).eps ** 1.5
-        ratio[negligible] = 0
-        return float(ratio.max())
+            self.update(point, side)
+        return self.largest_step(point)
+
+    def settle(self, point: Point) -> None:  # noqa: B027
+        """Leave ``point`` fit to be returned after an iteration was cut off; by default it is."""
+
+    def update(self, point: Point, side: Side) -> None:
+        """Update one factor and note how far its components moved."""
+        F, G, C = point.subproblem(side)
+        if side not in self._norms:
+            self._norms[side] = _block_norms(F)
+        moved, total = self._norms[side]
+        self.update_(F, G, C, moved, total)
+        point.changed(side)
+        note_steps_(self._ratio, moved, total)
+
+    def clear_steps(self, point: Point) -> None:
+        """Forget how far components moved."""
+        self._ratio = np.zeros(len(point.H))
+
+    def largest_step(self, point: Point) -> float:
+        """Largest relative displacement noted, of a component that counts."""
+        negligible = float(np.finfo(point.H.dtype).eps) ** 0.75
+        return largest_step(self._ratio, point.gram("W"), point.gram("H"), negligible)
 
     @abstractmethod
-    def update_(self, F: np.ndarray, G: np.ndarray, C: np.ndarray, side: Side) -> Norms:
+    def update_(
+        self, F: np.ndarray, G: np.ndarray, C: np.ndarray, moved: np.ndarray, total: np.ndarray
+    ) -> None:
         """Improve F in place for ``min ½⟨F, G F⟩ − ⟨C, F⟩, F ≥ 0``.
 
-        Returns
-        -------
-        moved, total : float64 arrays (r,)
-            ‖new − old‖² and ‖new + old‖² of each component.
+        ``moved`` and ``total``, float64 arrays (n_blocks, r), receive ‖new − old‖² and
+        ‖new + old‖² of each component by blocks of columns; only their sums matter.
         """
 
 
-def relative_step(moved: np.ndarray, total: np.ndarray) -> np.ndarray:
-    """‖new − old‖/‖new + old‖ of each component; 0 where it is zero before and after."""
-    return np.sqrt(np.divide(moved, total, out=np.zeros_like(moved), where=total > 0))
-
-
-def block_norms(F: np.ndarray) -> Norms:
-    """Make the arrays in which kernels keep ``moved`` and ``total`` per block of columns."""
+def _block_norms(F: np.ndarray) -> Norms:
     shape = (n_blocks(F.shape[1]), len(F))
-    return np.empty(shape), np.empty(shape)
+    return np.zeros(shape), np.zeros(shape)

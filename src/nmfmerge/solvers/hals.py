@@ -2,16 +2,20 @@
 
 import numpy as np
 
-from nmfmerge.kernels import hals_sweep_
-from nmfmerge.solvers.base import Norms, Solver, block_norms
-from nmfmerge.solvers.point import Side
+from nmfmerge.kernels import hals_sweep_, over_blocks
+from nmfmerge.solvers.base import Solver
 
 
 class HALS(Solver):
     """Cyclic coordinate descent over components, W first."""
 
-    def update_(self, F: np.ndarray, G: np.ndarray, C: np.ndarray, side: Side) -> Norms:
-        """Sweep once over the components."""
-        moved, total = block_norms(F)
-        hals_sweep_(F, G, C, moved, total, 0, len(moved))
-        return moved.sum(axis=0), total.sum(axis=0)
+    n_sweeps = 1
+
+    def update_(
+        self, F: np.ndarray, G: np.ndarray, C: np.ndarray, moved: np.ndarray, total: np.ndarray
+    ) -> None:
+        """Sweep over the components."""
+        flops = 2.0 * F.size * len(F) * self.n_sweeps
+        over_blocks(
+            hals_sweep_, len(moved), self.threads, flops, F, G, C, self.n_sweeps, moved, total
+        )

@@ -138,6 +138,8 @@ def iterate(solver: Solver, point: Point, *, stage: str, tol: float, limits: Lim
                 break
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
+        point.forget_products()  # the cut may have come before a change was noted
+        solver.settle(point)
     n_iter = len(errors)  # a last iteration that was cut off has no entry here
     history = History(np.array(steps[:n_iter]), np.array(seconds[:n_iter]), np.array(errors))
     return Outcome(status, n_iter, history)

@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from nmfmerge.kernels import mu_step_
-from nmfmerge.solvers.base import Norms, Solver, block_norms
-from nmfmerge.solvers.point import Side
+from nmfmerge.kernels import mu_step_, over_blocks
+from nmfmerge.solvers.base import Solver
 
 
 class MU(Solver):
@@ -12,11 +11,12 @@ class MU(Solver):
 
     order = ("H", "W")
 
-    def update_(self, F: np.ndarray, G: np.ndarray, C: np.ndarray, side: Side) -> Norms:
+    def update_(
+        self, F: np.ndarray, G: np.ndarray, C: np.ndarray, moved: np.ndarray, total: np.ndarray
+    ) -> None:
         """Multiply F by C / (G F + offset), with an offset that scales as the data do."""
-        moved, total = block_norms(F)
         info = np.finfo(F.dtype)
         offset = F.dtype.type(max(np.sqrt(info.eps) * C.mean(), info.tiny))
         tiny = F.dtype.type(info.tiny / info.eps)
-        mu_step_(F, G, C, offset, tiny, moved, total, 0, len(moved))
-        return moved.sum(axis=0), total.sum(axis=0)
+        flops = 2.0 * F.size * len(F)
+        over_blocks(mu_step_, len(moved), self.threads, flops, F, G, C, offset, tiny, moved, total)

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from nmfmerge.data import DataMatrix
+from nmfmerge.kernels import inner_product
 
 Side = Literal["W", "H"]
 
@@ -65,20 +66,13 @@ class Point:
         """½‖X − WH‖² from the products at hand; cancels near an exact fit."""
         side: Side = "H" if "cross H" in self._fresh else "W"
         F, C = self.factor(side), self.cross(side)
-        fit = float(np.vdot(F, C))
-        model = float(np.vdot(self.gram("W"), self.gram("H")))
+        fit = inner_product(F, C)
+        model = inner_product(self.gram("W"), self.gram("H"))
         return max(0.0, 0.5 * self.data.norm2 - fit + 0.5 * model)
 
     def fitting_error(self) -> float:
         """100·‖X − WH‖²/‖X‖² from the products at hand; 0 for a zero matrix fitted by zero."""
         return percent(2 * self.objective(), self.data.norm2)
-
-    def component_share2(self) -> np.ndarray:
-        """(‖w_j‖‖h_j‖/‖WH‖)² of each component."""
-        W2, H2 = self.gram("W"), self.gram("H")
-        own = np.diag(W2).astype(np.float64) * np.diag(H2)
-        whole = float(np.vdot(W2, H2))
-        return own / whole if whole > 0 else np.zeros_like(own)
 
 
 def other(side: Side) -> Side:

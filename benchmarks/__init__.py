@@ -1,0 +1,1 @@
+"""Benchmarks of nmfmerge: ``python -m benchmarks`` lists them."""

@@ -1,0 +1,328 @@
+"""Speed on a CPU: per iteration, to equal error, sparse, scaling, merge, memory, first call."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import tracemalloc
+import warnings
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.decomposition import NMF
+from sklearn.decomposition._nmf import _update_coordinate_descent
+
+from benchmarks.common import dense_sets, fastest, geometric_mean, sparse_sets, store
+from nmfmerge import merge_components, nmf, nmf_merge
+from nmfmerge.data import wrap
+from nmfmerge.init import INITS
+from nmfmerge.solvers import HALS, AcceleratedHALS, Limits, Point, iterate
+
+STARTS = 3
+
+
+def main():
+    """Run all parts, print them, and store them as one result."""
+    warnings.simplefilter("ignore")
+    parts = {}
+    for part in (per_iteration, to_equal_error, merge_pipeline, sparse, scaling, merge_alone,
+                 single_precision, memory, first_call):  # fmt: skip
+        print(f"\n{part.__name__}: {part.__doc__.splitlines()[0]}", flush=True)
+        parts[part.__name__] = rows = part()
+        print_rows(rows)
+        store("cpu", {"parts": parts})
+
+
+def print_rows(rows):
+    """Print a list of dictionaries as an aligned table."""
+    header = list(rows[0])
+    cells = [[_text(row.get(key)) for key in header] for row in rows]
+    widths = [max(len(line[i]) for line in [header, *cells]) for i in range(len(header))]
+    for line in [header, *cells]:
+        print("  ".join(word.rjust(width) for word, width in zip(line, widths, strict=True)))
+
+
+def _text(value):
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def per_iteration():
+    """One iteration of HALS beside its floor, the four BLAS products, and scikit-learn's."""
+    sets = [*dense_sets(), ("20000 × 5000", _random_dense(20_000, 5000), 50)]
+    return [_per_iteration(name, X, r) for name, X, r in sets]
+
+
+def _random_dense(m, n, dtype=np.float64):
+    return np.random.default_rng(0).random((m, n), dtype=dtype)
+
+
+def _per_iteration(name, X, r):
+    m, n = X.shape
+    data = wrap(X)
+    Wt, H = INITS["random"](data, r, np.random.default_rng(0))
+    point, solver = Point(data, Wt.copy(), H.copy()), HALS()
+    fast_point, fast = Point(data, Wt.copy(), H.copy()), HALS()
+    fast.n_sweeps = 4
+    G, C_W, C_H = np.empty((r, r), X.dtype), np.empty_like(Wt), np.empty_like(H)
+    W_sk, Ht_sk = Wt.T.copy(), H.T.copy()
+
+    def floor():
+        np.dot(H, H.T, out=G)
+        np.dot(H, X.T, out=C_W)
+        np.dot(Wt, Wt.T, out=G)
+        np.dot(Wt, X, out=C_H)
+
+    def scikit_learn():
+        rng = np.random.RandomState(0)
+        _update_coordinate_descent(X, W_sk, Ht_sk, 0, 0, False, rng)
+        _update_coordinate_descent(X.T, Ht_sk, W_sk, 0, 0, False, rng)
+
+    best = fastest(
+        {
+            "floor": floor,
+            "hals": lambda: solver.iterate(point),
+            "four sweeps": lambda: fast.iterate(fast_point),
+            "scikit-learn": scikit_learn,
+        },
+        repeats=8 if X.size < 1e7 else 3,
+    )
+    return {
+        "data": name,
+        "m": m,
+        "n": n,
+        "r": r,
+        "floor (ms)": 1e3 * best["floor"],
+        "HALS / floor": best["hals"] / best["floor"],
+        "four sweeps / floor": best["four sweeps"] / best["floor"],
+        "scikit-learn / floor": best["scikit-learn"] / best["floor"],
+    }
+
+
+def to_equal_error():
+    """Time to the error that HALS stops at, ε = 1e-4, against scikit-learn's same iterates."""
+    rows = []
+    for name, X, r in dense_sets():
+        starts = [("nndsvd", 0), *(("random", seed) for seed in range(STARTS))]
+        rows += [_to_equal_error(name, X, r, init, seed) for init, seed in starts]
+    reached = [row["times faster"] for row in rows if row["reached"]]
+    rows.append({"data": "geometric mean where reached", "times faster": geometric_mean(reached)})
+    return rows
+
+
+def _to_equal_error(name, X, r, init, seed, repeats=3):
+    data = wrap(X)
+    Wt, H = INITS[init](data, r, np.random.default_rng(seed))
+    W0 = np.ascontiguousarray(Wt.T)
+    hals = nmf(X, r, solver="hals", init=(W0, H))
+    peer_seconds, peer_error = _scikit_learn(X, W0, H, hals.n_iter)
+    target = peer_error * (1 + 1e-6)
+    seconds = []
+    for _ in range(repeats):
+        point = Point(wrap(X), Wt.copy(), H.copy())
+        limits = Limits(max_iter=20_000, callback=lambda progress: progress.fitting_error <= target)
+        iterate(AcceleratedHALS(), point, stage="final", tol=1e-7, limits=limits)
+        seconds.append(limits.elapsed())
+        again, _ = _scikit_learn(X, W0, H, hals.n_iter) if peer_seconds < 5 else (peer_seconds, 0)
+        peer_seconds = min(peer_seconds, again)
+    return {
+        "data": name,
+        "start": init if init == "nndsvd" else f"random {seed}",
+        "HALS iterations": hals.n_iter,
+        "error (%)": peer_error,
+        "scikit-learn (s)": peer_seconds,
+        "HALS (s)": hals.seconds,
+        "accelerated (s)": min(seconds),
+        "reached": bool(point.fitting_error() <= target),
+        "times faster": peer_seconds / min(seconds),
+    }
+
+
+def _scikit_learn(X, W0, H0, iterations):
+    """Seconds and fitting error of scikit-learn's coordinate descent after so many iterations."""
+    model = NMF(len(H0), init="custom", solver="cd", tol=0, max_iter=iterations)
+    W, H = np.ascontiguousarray(W0).copy(), np.ascontiguousarray(H0).copy()
+    began = time.perf_counter()
+    W = model.fit_transform(X, W=W, H=H)
+    seconds = time.perf_counter() - began
+    Wt, H = np.ascontiguousarray(W.T), np.ascontiguousarray(model.components_)
+    data = wrap(X)
+    return seconds, 100 * data.residual_norm2(Wt, H) / data.norm2
+
+
+def merge_pipeline():
+    """`nmf_merge` with its defaults against plain HALS from the same start, NNDSVD."""
+    rows = []
+    for name, X, r in dense_sets():
+        contenders = {"hals": [], "merge": []}
+        for _ in range(3):
+            contenders["hals"].append(nmf(X, r, solver="hals"))
+            contenders["merge"].append(nmf_merge(X, r))
+        seconds = {key: min(run.seconds for run in runs) for key, runs in contenders.items()}
+        rows.append(
+            {
+                "data": name,
+                "HALS error (%)": contenders["hals"][0].fitting_error,
+                "NMF-Merge error (%)": contenders["merge"][0].fitting_error,
+                "HALS (s)": seconds["hals"],
+                "NMF-Merge (s)": seconds["merge"],
+                "NMF-Merge / HALS": seconds["merge"] / seconds["hals"],
+            }
+        )
+    return rows
+
+
+def sparse():
+    """Sparse data: products against SciPy's, and time to scikit-learn's error."""
+    rows = []
+    for name, X, r in sparse_sets():
+        for kind in ("csr", "csc"):
+            rows.append(_sparse(name, X.asformat(kind), r))
+    return rows or [{"data": "none: NMFMERGE_DATA is not set"}]
+
+
+def _sparse(name, X, r, iterations=200):
+    data = wrap(X)
+    Wt, H = INITS["random"](data, r, np.random.default_rng(0))
+    W, Ht = np.ascontiguousarray(Wt.T), np.ascontiguousarray(H.T)
+    out_W, out_H = np.empty_like(Wt), np.empty_like(H)
+
+    def ours():
+        data.HXt(H, out=out_W)
+        data.WtX(Wt, out=out_H)
+
+    def scipys():
+        X @ Ht
+        X.T @ W
+
+    best = fastest({"ours": ours, "scipy": scipys})
+    peer_seconds, peer_error = _scikit_learn(X, W, H, iterations)
+    tracemalloc.start()
+    point = Point(wrap(X), Wt.copy(), H.copy())
+    limits = Limits(callback=lambda progress: progress.fitting_error <= peer_error * (1 + 1e-6))
+    iterate(AcceleratedHALS(), point, stage="final", tol=1e-7, limits=limits)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    point = Point(wrap(X), Wt.copy(), H.copy())
+    limits = Limits(callback=lambda progress: progress.fitting_error <= peer_error * (1 + 1e-6))
+    iterate(AcceleratedHALS(), point, stage="final", tol=1e-7, limits=limits)
+    stored = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
+    return {
+        "data": f"{name} {X.format}",
+        "r": r,
+        "products (ms)": 1e3 * best["ours"],
+        "SciPy / ours": best["scipy"] / best["ours"],
+        "scikit-learn (s)": peer_seconds,
+        "accelerated (s)": limits.elapsed(),
+        "reached": bool(point.fitting_error() <= peer_error * (1 + 1e-6)),
+        "times faster": peer_seconds / limits.elapsed(),
+        "extra memory / stored X": peak / stored,
+    }
+
+
+def scaling():
+    """Seconds per iteration as m, n, r and the number of stored values grow."""
+    rng = np.random.default_rng(0)
+    shapes = [(1000, 1000, 10), (4000, 1000, 10), (1000, 4000, 10), (1000, 1000, 40)]
+    rows = []
+    for m, n, r in shapes:
+        rows.append(_time_iteration(f"dense {m} × {n}", wrap(rng.random((m, n))), r))
+    for density in (0.01, 0.04):
+        X = sp.random(20_000, 5000, density=density, format="csr", random_state=0)
+        rows.append(_time_iteration(f"sparse 20000 × 5000, {X.nnz} stored", wrap(X), 20))
+    large = _large_sparse(200_000, 20_000, 500)
+    rows.append(_time_iteration(f"sparse 200000 × 20000, {large.nnz} stored", wrap(large), 20))
+    return rows
+
+
+def _large_sparse(m, n, per_row):
+    """A CSR matrix of ``per_row`` values in each row, made without a dense step."""
+    rng = np.random.default_rng(0)
+    stride = n // per_row
+    places = rng.integers(0, stride, (m, per_row), dtype=np.int32)
+    places += np.arange(0, stride * per_row, stride, dtype=np.int32)
+    indptr = np.arange(0, m * per_row + 1, per_row, dtype=np.int64)
+    values = rng.random(m * per_row)
+    return sp.csr_array((values, places.ravel(), indptr), shape=(m, n))
+
+
+def _time_iteration(name, data, r):
+    point = Point(data, *INITS["random"](data, r, np.random.default_rng(0)))
+    solver = HALS()
+    best = fastest({"hals": lambda: solver.iterate(point)}, repeats=3)
+    return {"data": name, "r": r, "iteration (ms)": 1e3 * best["hals"]}
+
+
+def merge_alone():
+    """Merging 600 to 500 components of length 100,000 each side, beside its two Grams."""
+    rng = np.random.default_rng(0)
+    Wt, H = rng.random((600, 100_000)), rng.random((600, 100_000))
+    best = fastest(
+        {
+            "grams": lambda: (Wt @ Wt.T, H @ H.T),
+            "merge": lambda: merge_components(Wt.T, H, 500),
+        },
+        repeats=3,
+    )
+    return [
+        {
+            "Grams (s)": best["grams"],
+            "merge (s)": best["merge"],
+            "merge / Grams": best["merge"] / best["grams"],
+        }
+    ]
+
+
+def single_precision():
+    """What float32 costs in final error and saves in time."""
+    rows = []
+    for name, X, r in dense_sets():
+        double, single = nmf_merge(X, r), nmf_merge(X.astype(np.float32), r)
+        rows.append(
+            {
+                "data": name,
+                "float64 error (%)": double.fitting_error,
+                "float32 error (%)": single.fitting_error,
+                "float64 (s)": double.seconds,
+                "float32 (s)": single.seconds,
+            }
+        )
+    return rows
+
+
+def memory():
+    """Peak memory beside X, in units of W and H together (r components)."""
+    rows = []
+    for m, n, r in [(6000, 2000, 40), (2000, 6000, 40), (4000, 4000, 40)]:
+        X = _random_dense(m, n)
+        for label, function in (("nmf", nmf), ("nmf_merge", nmf_merge)):
+            for order in "CF":
+                X_ordered = np.asarray(X, order=order)
+                tracemalloc.start()
+                function(X_ordered, r, init="random", tol=1e-2, max_iter=60)
+                peak = tracemalloc.get_traced_memory()[1]
+                tracemalloc.stop()
+                rows.append(
+                    {
+                        "X": f"{m} × {n}, {order} order",
+                        "call": label,
+                        "peak / (W + H)": peak / (8 * r * (m + n)),
+                    }
+                )
+    return rows
+
+
+def first_call():
+    """The first `nmf_merge` of a process, without and with a compile cache."""
+    code = (
+        "import time, nmfmerge; X = nmfmerge.datasets.paper_example().X; t = time.perf_counter();"
+        "nmfmerge.nmf_merge(X, 4); print(time.perf_counter() - t)"
+    )
+    with tempfile.TemporaryDirectory() as cache:
+        environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
+        seconds = [
+            float(subprocess.run([sys.executable, "-c", code], env=environment,
+                                 capture_output=True, text=True, check=True).stdout)
+            for _ in range(2)
+        ]  # fmt: skip
+    return [{"cold (s)": seconds[0], "warm cache (s)": seconds[1]}]

@@ -1,0 +1,51 @@
+"""The step rule on what the sweeps noted, and the objective's inner product."""
+
+import numpy as np
+
+from nmfmerge.kernels.blocks import kernel
+
+
+@kernel
+def note_steps_(ratio, moved, total):
+    """Raise ratio[t] to ‖new − old‖/‖new + old‖ of component t; 0 where it was and is zero."""
+    n_blocks, r = moved.shape
+    for t in range(r):
+        difference = 0.0
+        size = 0.0
+        for block in range(n_blocks):
+            difference += moved[block, t]
+            size += total[block, t]
+        if size > 0:
+            ratio[t] = max(ratio[t], np.sqrt(difference / size))
+
+
+@kernel
+def largest_step(ratio, WtW, HHt, negligible):
+    """Largest ratio of a component whose share of ‖WH‖ is not negligible.
+
+    A component that is rounding noise beside the rest never settles, and need not.
+    """
+    r = ratio.size
+    whole = 0.0
+    for t in range(r):
+        for s in range(r):
+            whole += WtW[t, s] * HHt[t, s]
+    largest = 0.0
+    for t in range(r):
+        if WtW[t, t] * HHt[t, t] > negligible * negligible * whole:
+            largest = max(largest, ratio[t])
+    return largest
+
+
+@kernel
+def inner_product(A, B):
+    """⟨A, B⟩, summed in float64, in an order that does not depend on threads."""
+    total = 0.0
+    for t in range(A.shape[0]):
+        a = A[t]
+        b = B[t]
+        row = 0.0
+        for j in range(A.shape[1]):
+            row += a[j] * b[j]
+        total += row
+    return total

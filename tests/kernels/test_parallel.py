@@ -1,0 +1,121 @@
+import multiprocessing
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from joblib import Parallel, delayed
+from threadpoolctl import threadpool_limits
+
+from nmfmerge import datasets, nmf
+from nmfmerge.data import SparseData
+from nmfmerge.kernels import available_threads, hals_sweep_, in_threads, n_blocks, parallel
+
+
+@pytest.fixture
+def always_share(monkeypatch):
+    """Shares even the smallest work, among three."""
+    monkeypatch.setattr(parallel, "_FLOPS_PER_THREAD", 1.0)
+    monkeypatch.setattr("nmfmerge.data.sparse._WORTH_SHARING", 0)
+    for module in ("nmfmerge.solvers.base", "nmfmerge.data.sparse"):
+        monkeypatch.setattr(f"{module}.available_threads", lambda: 3)
+
+
+@pytest.mark.parametrize("solver", ["hals", "gcd", "mu", "accelerated"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_threads_do_not_change_a_bit(solver, dtype, always_share, monkeypatch):
+    X = datasets.lcms_like(150, 400, 5).X.astype(dtype)
+    options = {"solver": solver, "init": "random", "tol": 1e-3}
+    with threadpool_limits(1, user_api="blas"):
+        shared = nmf(X, 5, **options)
+        monkeypatch.setattr("nmfmerge.solvers.base.available_threads", lambda: 1)
+        alone = nmf(X, 5, **options)
+    np.testing.assert_array_equal(shared.W, alone.W)
+    np.testing.assert_array_equal(shared.H, alone.H)
+
+
+@pytest.mark.parametrize("kind", [sp.csr_array, sp.csc_array])
+def test_threads_do_not_change_a_bit_of_sparse_products(kind, always_share, monkeypatch):
+    X = sp.csr_array(datasets.lcms_like(90, 140, 4, noise=0.3).X)
+    X.data[X.data < 0.1] = 0
+    X.eliminate_zeros()
+    rng = np.random.default_rng(0)
+    Wt, H = rng.random((4, 90)), rng.random((4, 140))
+
+    def products():
+        data = SparseData(kind(X))
+        HXt = data.HXt(H, out=np.empty((4, 90)))
+        WtX = data.WtX(Wt, out=np.empty((4, 140)))
+        return len(data._line_bounds) - 1, HXt, WtX, data.residual_norm2(Wt, H)
+
+    shares, *shared = products()
+    monkeypatch.setattr("nmfmerge.data.sparse.available_threads", lambda: 1)
+    one, *alone = products()
+    assert (shares, one) == (3, 1)
+    for ours, theirs in zip(shared, alone, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    np.testing.assert_allclose(shared[0], H @ X.T)
+    np.testing.assert_allclose(shared[1], Wt @ X)
+
+
+def test_limits_of_threadpoolctl_are_respected():
+    with threadpool_limits(1, user_api="blas"):
+        assert available_threads() == 1
+
+
+def test_an_error_in_another_thread_is_raised_here():
+    def failing(first, last):
+        if first > 0:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        in_threads(failing, [0, 1, 2])
+
+
+def fit(seed):
+    return nmf(datasets.lcms_like(60, 80, 4).X, 4, init="random", random_state=seed, tol=1e-3).H
+
+
+def test_many_fits_at_once_agree_with_one_by_one(always_share):
+    expected = [fit(seed) for seed in range(6)]
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(fit, range(6)))
+    for prefer in ("threads", "processes"):
+        results += Parallel(n_jobs=2, prefer=prefer)(delayed(fit)(seed) for seed in range(6))
+    for i, H in enumerate(results):
+        np.testing.assert_allclose(H, expected[i % 6], rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+def test_a_forked_process_can_fit(always_share):
+    expected = fit(0)  # starts the threads that the child will not have
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        H = pool.apply_async(fit, (0,)).get(timeout=60)
+    np.testing.assert_allclose(H, expected, rtol=1e-6, atol=1e-9)
+
+
+def test_shares_cover_all_blocks(always_share):
+    F, G, C = np.ones((3, 1000)), np.eye(3), np.full((3, 1000), 2.0)
+    norms = np.empty((n_blocks(1000), 3)), np.empty((n_blocks(1000), 3))
+    parallel.over_blocks(hals_sweep_, n_blocks(1000), 3, 1e9, F, G, C, 1, *norms)
+    assert np.all(F == 2)
+    np.testing.assert_allclose(norms[0].sum(axis=0), 1000)
+
+
+def test_kernels_work_where_no_cache_can_be_written():
+    code = """
+from numba.core import caching
+caching.CacheImpl._locator_classes = []
+from nmfmerge import datasets, nmf
+from nmfmerge.kernels import hals_sweep_
+result = nmf(datasets.paper_example().X, 4, solver="hals", tol=1e-2)
+print(result.n_iter, hals_sweep_.stats.cache_path)
+"""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": ""}
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+    )
+    assert out.stdout.strip() == "11 None"

@@ -1,0 +1,136 @@
+import numpy as np
+import pytest
+
+from nmfmerge import Interrupted, Status, datasets, metrics, nmf, nmf_merge
+from nmfmerge.data import wrap
+from nmfmerge.init import INITS
+from nmfmerge.solvers import Limits, Point, iterate
+from nmfmerge.solvers.accelerated import AcceleratedHALS
+
+
+@pytest.fixture(scope="module")
+def lcms():
+    return datasets.lcms_like(120, 180, 8, random_state=4).X
+
+
+def trace(X, r, solver="accelerated", **options):
+    errors = []
+    result = nmf(X, r, solver=solver, callback=lambda p: errors.append(p.fitting_error), **options)
+    return result, np.array(errors)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("shape", [(60, 90), (90, 60)])
+def test_objective_of_accepted_points_never_rises(seed, shape):
+    X = datasets.lcms_like(*shape, 6, random_state=seed).X
+    _, errors = trace(X, 6, init="random", random_state=seed, tol=1e-6)
+    assert len(errors) > 30
+    assert np.all(np.diff(errors) <= 1e-12)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_it_never_returns_worse_than_the_plain_start(lcms, seed):
+    """Stopped anywhere, the objective is at most that where plain HALS handed over."""
+    handed_over = nmf(lcms, 8, solver="hals", tol=1e-2, init="random", random_state=seed)
+    for n in (1, 2, 5, 17, 60):
+        total = handed_over.n_iter + n
+        result = nmf(
+            lcms,
+            8,
+            solver="accelerated",
+            tol=0,
+            init="random",
+            random_state=seed,
+            callback=lambda p, total=total: p.iteration == total,
+        )
+        assert result.fitting_error <= handed_over.fitting_error * (1 + 1e-12)
+
+
+def test_its_first_iterations_are_those_of_hals(lcms):
+    loose = {"init": "random", "random_state": 1, "tol": 1e-2}
+    plain, fast = (nmf(lcms, 8, solver=solver, **loose) for solver in ("hals", "accelerated"))
+    np.testing.assert_array_equal(plain.W, fast.W)
+    assert plain.n_iter == fast.n_iter
+
+
+def test_it_needs_far_fewer_iterations_for_the_same_error(lcms):
+    ratios = []
+    for seed in range(8):
+        start = {"init": "random", "random_state": seed}
+        plain = nmf(lcms, 8, solver="hals", **start)
+        _, errors = trace(lcms, 8, tol=1e-6, **start)
+        reached = errors <= plain.fitting_error * (1 + 1e-9)
+        ratios.append(plain.n_iter / (np.argmax(reached) + 1) if reached.any() else 1.0)
+    assert np.exp(np.mean(np.log(ratios))) > 2.5
+
+
+def test_tol_means_the_quality_that_it_means_for_hals():
+    """Excess over the error of full convergence, from many starts: no more than HALS leaves."""
+    excess = {"hals": [], "accelerated": []}
+    for seed in range(12):
+        X = datasets.lcms_like(60, 80, 5, random_state=seed).X
+        for solver, values in excess.items():
+            result = nmf(X, 5, solver=solver, init="random", random_state=seed)
+            end = nmf(X, 5, solver="accelerated", init=(result.W, result.H), tol=1e-6)
+            values.append(max(result.fitting_error / end.fitting_error - 1, 1e-12))
+    hals, accelerated = (np.exp(np.mean(np.log(values))) for values in excess.values())
+    assert accelerated < 1.5 * hals
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_near_exact_fits_converge(rng, dtype):
+    """The objective is rounding noise there; restarts must not be decided by it."""
+    X = (rng.random((60, 4)) @ rng.random((4, 50))).astype(dtype)
+    tol = 1e-4 if dtype == np.float32 else 1e-9
+    result = nmf(X, 4, solver="accelerated", tol=tol, max_iter=50_000)
+    assert result.converged
+    assert result.fitting_error < (1e-3 if dtype == np.float32 else 1e-10)
+
+
+def test_converged_solution_is_a_stationary_point(lcms):
+    result = nmf(lcms, 8, solver="accelerated", tol=1e-9, max_iter=50_000)
+    assert metrics.kkt_residual(lcms, result.W, result.H) < 1e-7
+
+
+def test_an_iteration_cut_off_leaves_the_better_of_two_points(lcms, monkeypatch):
+    data = wrap(lcms)
+    point = Point(data, *INITS["nndsvd"](data, 8, np.random.default_rng(0)))
+    solver = AcceleratedHALS()
+    iterate(solver, point, stage="final", tol=0, limits=Limits(max_iter=60))
+    before = point.objective()
+    calls = []
+    original = Point.objective
+
+    def interrupted(self):
+        calls.append(1)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return original(self)
+
+    monkeypatch.setattr(Point, "objective", interrupted)
+    outcome = iterate(solver, point, stage="final", tol=0, limits=Limits(max_iter=5))
+    monkeypatch.undo()
+    assert outcome.status is Status.INTERRUPTED
+    fresh = Point(data, point.Wt, point.H)
+    assert fresh.objective() <= before * (1 + 1e-12)
+
+
+def test_ctrl_c_in_the_accelerated_phase(lcms):
+    def callback(progress):
+        if progress.iteration == 80:
+            raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted) as caught:
+        nmf(lcms, 8, solver="accelerated", tol=0, callback=callback)
+    result = caught.value.factorization
+    assert metrics.fitting_error(lcms, result.W, result.H) == pytest.approx(result.fitting_error)
+
+
+def test_it_works_inside_nmf_merge_and_ends_where_hals_does():
+    X = datasets.lcms_like(200, 300, 10).X
+    for seed in range(3):
+        plain, fast = (
+            nmf_merge(X, 10, solver=solver, init="random", random_state=seed)
+            for solver in ("hals", "accelerated")
+        )
+        assert fast.fitting_error == pytest.approx(plain.fitting_error, rel=0.02)
