@@ -117,7 +117,8 @@ class _Projection:
     """
 
     def __init__(self, data: DataMatrix, Wt: np.ndarray, H: np.ndarray, H_add: np.ndarray) -> None:
-        Q, self.R = qr(H_add.T.astype(np.float64), mode="economic")
+        Q, R = qr(H_add.T.astype(np.float64), mode="economic")
+        self.R_inverse = solve_triangular(R, np.eye(len(R)))
         Qt = np.ascontiguousarray(Q.T, dtype=H.dtype)
         self.Wt = Wt
         self.HQ = H @ Qt.T
@@ -132,7 +133,7 @@ class _Projection:
     def new_left(self, a: np.ndarray) -> np.ndarray:
         """The best W_addᵀ for this a."""
         rest = self.XQ - (self.HQ * a[:, None].astype(self.Wt.dtype)).T @ self.Wt
-        return solve_triangular(self.R, rest.astype(np.float64)).astype(self.Wt.dtype)
+        return (self.R_inverse @ rest).astype(self.Wt.dtype)
 
 
 def best_scales(data: DataMatrix, Wt: np.ndarray, H: np.ndarray) -> tuple[np.ndarray, float]:

@@ -52,9 +52,10 @@ def test_residual_of_an_exact_fit_is_rounding_only():
     assert data.residual_norm2(Wt, H) < 1e-28 * data.norm2
 
 
-@pytest.mark.parametrize("kind", ["C", "csr", "csc"])
-def test_truncated_svd_agrees_with_lapack(kind):
-    X = sample(80, 60)
+@pytest.mark.parametrize("kind", ["C", "F", "csr", "csc"])
+@pytest.mark.parametrize("shape", [(80, 60), (60, 80), (90, 130), (400, 100)])
+def test_truncated_svd_agrees_with_lapack(kind, shape):
+    X = sample(*shape)
     svd = wrap(KINDS[kind](X)).svd(7)
     U, s, Vt = np.linalg.svd(X)
     np.testing.assert_allclose(svd.s, s[:7], rtol=1e-10)
@@ -130,6 +131,16 @@ def test_svd_is_kept_until_forgotten():
     np.testing.assert_array_equal(data.svd(2).s, kept.s[:2])
     data.forget_svd()
     np.testing.assert_array_equal(data.svd(4).s, kept.s)
+
+
+def test_small_singular_values_are_not_lost_in_a_gram():
+    rng = np.random.default_rng(8)
+    U = np.linalg.qr(rng.standard_normal((150, 6)))[0]
+    V = np.linalg.qr(rng.standard_normal((100, 6)))[0]
+    s = 10.0 ** -np.arange(0, 12, 2)
+    svd = DenseData(U * s @ V.T).svd(6)
+    np.testing.assert_allclose(svd.s, s, rtol=1e-4)
+    np.testing.assert_allclose(np.abs(np.sum(svd.Vt * V.T, axis=1)), 1, atol=1e-4)
 
 
 def test_sparse_products_never_make_a_dense_matrix_of_the_shape_of_X():

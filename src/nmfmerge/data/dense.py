@@ -3,12 +3,16 @@
 from typing import Any
 
 import numpy as np
+from scipy.linalg import eigh
 from scipy.linalg import svd as lapack_svd
 
 from nmfmerge.data.base import DataMatrix
 from nmfmerge.data.svd import TruncatedSVD
+from nmfmerge.kernels import gram64
 
-_LAPACK_LIMIT = 1000  # up to this smaller dimension LAPACK's full SVD is fast enough
+_SMALL_SIDE = 64  # up to this smaller side nothing is faster than the full SVD
+_GRAM_SIDE = 2000  # up to this one, the eigenvectors of its Gram are
+_WELL_SEPARATED = 1e-5  # a singular value below this share of the first is lost in a Gram
 _BLOCK_BYTES = 2**22
 
 
@@ -45,10 +49,28 @@ class DenseData(DataMatrix):
         return _residual_norm2(self.X, Wt, H)
 
     def _compute_svd(self, r: int) -> TruncatedSVD:
-        if min(self.shape) > max(_LAPACK_LIMIT, 5 * r):
+        side = min(self.shape)
+        if side > max(_GRAM_SIDE, 5 * r):
             return super()._compute_svd(r)
+        if side > max(_SMALL_SIDE, 3 * r):
+            svd = self._svd_by_gram(r)
+            if svd.s[-1] > _WELL_SEPARATED * svd.s[0]:
+                return svd
         U, s, Vt = lapack_svd(self.X, full_matrices=False, check_finite=False)
         return TruncatedSVD.signed(U[:, :r].T, s[:r], Vt[:r])
+
+    def _svd_by_gram(self, r: int) -> TruncatedSVD:
+        """Right vectors from the Gram of the smaller side; X times them gives the rest."""
+        A = self.X if self.shape[0] >= self.shape[1] else self.X.T
+        n = A.shape[1]
+        V = eigh(gram64(A.T), subset_by_index=[n - r, n - 1], check_finite=False)[1].astype(
+            self.dtype
+        )
+        U, s, Yt = lapack_svd(A @ V, full_matrices=False, check_finite=False)
+        left, right = U.T, Yt @ V.T
+        if A is self.X:
+            return TruncatedSVD.signed(left, s, right)
+        return TruncatedSVD.signed(right, s, left)
 
 
 def _rows_per_block(X: np.ndarray) -> int:

@@ -9,13 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import eigh, qr, svd
+from scipy.linalg import eigh, svd
 
 Product = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
-_BLOCKS = 4  # Krylov blocks before a restart
-_RESTARTS = 100
-_EXTRA = 10  # more vectors than asked for, so that the last ones converge as well
+_BLOCK = 8  # vectors multiplied at a time
+_DEPTH = 6  # blocks added between restarts
+_EXTRA = 10  # more vectors kept at a restart than asked for, so that the last converge as well
+_RESTARTS = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,58 +66,68 @@ def block_lanczos_svd(
     if n > m:  # work on Xᵀ: the products change places
         flipped = block_lanczos_svd(WtX, HXt, (n, m), dtype, r)
         return TruncatedSVD.signed(flipped.Vt, flipped.s, flipped.Ut)
-    b = min(n, r + _EXTRA)
-    tolerance = np.finfo(dtype).eps ** 0.75
-    large = np.empty((b, m), dtype)
-    small = np.empty((b, n), dtype)
 
     def times_XtX(Q: np.ndarray) -> np.ndarray:
         """Rows q ↦ rows XᵀX q, in float64."""
-        k = len(Q)
-        return WtX(HXt(Q.astype(dtype), large[:k]), small[:k]).astype(np.float64)
+        XQ = HXt(Q.astype(dtype), np.empty((len(Q), m), dtype))
+        return WtX(XQ, np.empty((len(Q), n), dtype)).astype(np.float64)
 
-    Q = _orthonormal_rows(np.random.default_rng(0).standard_normal((b, n)))
-    AQ = times_XtX(Q)
-    converged = False
+    Q = _leading_eigenvectors(times_XtX, n, r, float(np.finfo(dtype).eps) ** (2 / 3))
+    XQ = HXt(Q.astype(dtype), np.empty((r, m), dtype)).astype(np.float64)
+    # The SVD of XQ mends what squaring X has cost: σ and U.
+    U, s, Yt = svd(XQ.T, full_matrices=False)
+    return TruncatedSVD.signed(U.T.astype(dtype), s.astype(dtype), (Yt @ Q).astype(dtype))
+
+
+def _leading_eigenvectors(
+    operator: Callable[[np.ndarray], np.ndarray], n: int, r: int, tolerance: float
+) -> np.ndarray:
+    """Orthonormal rows that span the leading ``r`` eigenvectors of a symmetric operator A.
+
+    Thick-restart block Lanczos: blocks are added until the basis is full; then the leading Ritz
+    vectors, and what A has of them outside their span, begin the next basis.
+    """
+    keep = min(n, r + _EXTRA)
+    start = np.random.default_rng(0).standard_normal((min(_BLOCK, n), n))
+    basis, products = np.empty((0, n)), np.empty((0, n))
+    outside = start
     for _ in range(_RESTARTS):
-        basis, products = _krylov(times_XtX, Q, AQ)
+        full = min(n, keep + _DEPTH * _BLOCK)
+        while len(basis) < full:
+            new = _orthonormal_complement(outside, basis)
+            basis = np.concatenate([basis, new])
+            outside = operator(new)
+            products = np.concatenate([products, outside])
         T = basis @ products.T
         theta, Y = eigh((T + T.T) / 2)
-        theta, Y = theta[::-1][:b], Y[:, ::-1][:, :b]
-        Q, AQ = Y.T @ basis, Y.T @ products
-        error = np.linalg.norm(AQ[:r] - theta[:r, None] * Q[:r], axis=1).max()
-        converged = error <= tolerance * max(theta[0], 0.0)
-        if converged:
-            break
-    if not converged:
-        warnings.warn(
-            f"the truncated SVD of X was off by {error / theta[0]:.1e} after {_RESTARTS} restarts",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-    XQ = HXt(Q.astype(dtype), large).astype(np.float64)  # rows X q: SVD of it mends σ and U
-    U, s, Yt = svd(XQ.T, full_matrices=False)
-    return TruncatedSVD.signed(
-        U[:, :r].T.astype(dtype), s[:r].astype(dtype), (Yt[:r] @ Q).astype(dtype)
+        theta, Y = theta[::-1][:keep], Y[:, ::-1][:, :keep]
+        basis, products = Y.T @ basis, Y.T @ products
+        outside = products - theta[:, None] * basis
+        error = np.linalg.norm(outside[:r], axis=1).max()
+        if full == n or error <= tolerance * max(theta[0], 0.0):
+            return basis[:r]
+    warnings.warn(
+        f"the truncated SVD of X was off by {error / theta[0]:.1e} after {_RESTARTS} restarts",
+        RuntimeWarning,
+        stacklevel=3,
     )
+    return basis[:r]
 
 
-def _krylov(
-    operator: Callable[[np.ndarray], np.ndarray], Q: np.ndarray, AQ: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Orthonormal rows spanning Q, AQ, …, or the whole space, and their products with A."""
-    b, n = Q.shape
-    basis, products = Q, AQ
-    while len(basis) < min(_BLOCKS * b, n):
-        new = products[-b:]
-        for _ in range(3):  # twice is enough, unless the block was rank deficient
-            new = _orthonormal_rows(new - (new @ basis.T) @ basis)
-        new = new[: n - len(basis)]
-        basis = np.concatenate([basis, new])
-        products = np.concatenate([products, operator(new)])
-    return basis, products
+def _orthonormal_complement(A: np.ndarray, basis: np.ndarray) -> np.ndarray:
+    """Up to a block of orthonormal rows from the span of A, orthogonal to those of the basis.
 
-
-def _orthonormal_rows(A: np.ndarray) -> np.ndarray:
-    """Orthonormal rows that span those of A, the most independent first."""
-    return qr(A.T, mode="economic", pivoting=True)[0].T
+    By eigenvectors of small Grams, again and again: all of it in matrix products. Where A has too
+    few independent rows, others take their place.
+    """
+    rows = min(_BLOCK, len(A), A.shape[1] - len(basis))
+    for _ in range(4):  # twice is enough, unless A was rank deficient
+        A = A - (A @ basis.T) @ basis
+        theta, Y = eigh(A @ A.T)
+        theta, Y = theta[-rows:], Y[:, -rows:]
+        clear = theta > 1e-24 * theta[-1]
+        A = (Y / np.sqrt(np.where(clear, theta, 1))).T @ A
+        if not clear.all():
+            rng = np.random.default_rng(len(basis))
+            A[~clear] = rng.standard_normal((np.count_nonzero(~clear), A.shape[1]))
+    return A
