@@ -1,15 +1,14 @@
 """Runs one benchmark by its name."""
 
 import sys
+from importlib import import_module
 
-from benchmarks import cpu, solvers
-
-COMMANDS = {"cpu": cpu.main, "solvers": solvers.main}
+NAMES = ("cpu", "solvers", "quick", "report")
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2 or sys.argv[1] not in COMMANDS:
+    if len(sys.argv) < 2 or sys.argv[1] not in NAMES:
         print("python -m benchmarks NAME, where NAME is one of:")
-        for name, function in COMMANDS.items():
-            print(f"  {name:<10} {sys.modules[function.__module__].__doc__.strip()}")
+        for name in NAMES:
+            print(f"  {name:<10} {import_module(f'benchmarks.{name}').__doc__.strip()}")
         sys.exit(0 if len(sys.argv) < 2 else 2)
-    COMMANDS[sys.argv[1]](*[int(word) for word in sys.argv[2:]])
+    import_module(f"benchmarks.{sys.argv[1]}").main(*[int(word) for word in sys.argv[2:]])

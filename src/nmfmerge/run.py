@@ -63,6 +63,7 @@ class Run:
         self.generalized_singular_values = np.empty(0)
         self._point: Point | None = None
         self._fallback: Factors | None = None  # the initial stage's solution
+        self._fallback_objective = np.inf
 
     def initialize(self) -> None:
         """Put the initial factors in place."""
@@ -79,6 +80,8 @@ class Run:
         """Add ``k`` components; ``tol`` is for the loose NMF between rounds."""
         began = perf_counter()
         self._fallback = Wt, H = self.point.Wt, self.point.H
+        self._fallback_objective = self.point.objective()
+        self.point.forget_products()
         rounds: list[Outcome] = []
 
         def refine(Wt: np.ndarray, H: np.ndarray) -> Factors:
@@ -98,6 +101,8 @@ class Run:
         Wt, H, self.merges = merge(self.point.Wt, self.point.H, self.n_components)
         self._point = Point(self.data, Wt, H)
         self._record("merge", began)
+        if self.point.objective() <= self._fallback_objective:  # from here it only gets better
+            self._fallback = None
 
     def result(self) -> Factorization:
         """The factors as they are, with the story of the run."""
@@ -173,11 +178,9 @@ class Run:
         """After a stop: merge what is over-complete; keep the initial solution if it is better."""
         if len(self.point.H) > self.n_components:
             self.merge()
-        if self._fallback is not None:
-            initial = Point(self.data, *self._fallback)
-            if initial.objective() < self.point.objective():
-                self._point = initial
-                self.merges = None
+        if self._fallback is not None and self._fallback_objective < self.point.objective():
+            self._point = Point(self.data, *self._fallback)
+            self.merges = None
 
     def _warn_not_converged(self) -> None:
         if self.status is Status.MAX_TIME:

@@ -11,9 +11,9 @@ from nmfmerge.data.svd import TruncatedSVD
 from nmfmerge.kernels import gram64
 
 _SMALL_SIDE = 64  # up to this smaller side nothing is faster than the full SVD
-_GRAM_SIDE = 2000  # up to this one, the eigenvectors of its Gram are
+_GRAM_SIDE = 700  # up to this one, the eigenvectors of its Gram are, and the Gram is small
 _WELL_SEPARATED = 1e-5  # a singular value below this share of the first is lost in a Gram
-_BLOCK_BYTES = 2**22
+_BLOCK_BYTES = 2**19
 
 
 class DenseData(DataMatrix):

@@ -73,10 +73,12 @@ def block_lanczos_svd(
         return WtX(XQ, np.empty((len(Q), n), dtype)).astype(np.float64)
 
     Q = _leading_eigenvectors(times_XtX, n, r, float(np.finfo(dtype).eps) ** (2 / 3))
-    XQ = HXt(Q.astype(dtype), np.empty((r, m), dtype)).astype(np.float64)
+    XQ = HXt(Q.astype(dtype), np.empty((r, m), dtype)).astype(np.float64, copy=False)
     # The SVD of XQ mends what squaring X has cost: σ and U.
-    U, s, Yt = svd(XQ.T, full_matrices=False)
-    return TruncatedSVD.signed(U.T.astype(dtype), s.astype(dtype), (Yt @ Q).astype(dtype))
+    U, s, Yt = svd(XQ.T, full_matrices=False, overwrite_a=True, check_finite=False)
+    return TruncatedSVD.signed(
+        U.T.astype(dtype, copy=False), s.astype(dtype), (Yt @ Q).astype(dtype)
+    )
 
 
 def _leading_eigenvectors(
@@ -88,21 +90,23 @@ def _leading_eigenvectors(
     vectors, and what A has of them outside their span, begin the next basis.
     """
     keep = min(n, r + _EXTRA)
-    start = np.random.default_rng(0).standard_normal((min(_BLOCK, n), n))
-    basis, products = np.empty((0, n)), np.empty((0, n))
-    outside = start
+    full = min(n, keep + _DEPTH * _BLOCK)
+    basis, products = np.empty((full, n)), np.empty((full, n))
+    outside = np.random.default_rng(0).standard_normal((min(_BLOCK, n), n))
+    size = 0
     for _ in range(_RESTARTS):
-        full = min(n, keep + _DEPTH * _BLOCK)
-        while len(basis) < full:
-            new = _orthonormal_complement(outside, basis)
-            basis = np.concatenate([basis, new])
+        while size < full:
+            new = _orthonormal_complement(outside, basis[:size], full - size)
             outside = operator(new)
-            products = np.concatenate([products, outside])
+            basis[size : size + len(new)], products[size : size + len(new)] = new, outside
+            size += len(new)
         T = basis @ products.T
         theta, Y = eigh((T + T.T) / 2)
         theta, Y = theta[::-1][:keep], Y[:, ::-1][:, :keep]
-        basis, products = Y.T @ basis, Y.T @ products
-        outside = products - theta[:, None] * basis
+        basis[:keep] = Y.T @ basis
+        products[:keep] = Y.T @ products
+        size = keep
+        outside = products[:keep] - theta[:, None] * basis[:keep]
         error = np.linalg.norm(outside[:r], axis=1).max()
         if full == n or error <= tolerance * max(theta[0], 0.0):
             return basis[:r]
@@ -114,13 +118,13 @@ def _leading_eigenvectors(
     return basis[:r]
 
 
-def _orthonormal_complement(A: np.ndarray, basis: np.ndarray) -> np.ndarray:
-    """Up to a block of orthonormal rows from the span of A, orthogonal to those of the basis.
+def _orthonormal_complement(A: np.ndarray, basis: np.ndarray, room: int) -> np.ndarray:
+    """A block, or ``room``, of orthonormal rows from the span of A, orthogonal to the basis.
 
     By eigenvectors of small Grams, again and again: all of it in matrix products. Where A has too
     few independent rows, others take their place.
     """
-    rows = min(_BLOCK, len(A), A.shape[1] - len(basis))
+    rows = min(_BLOCK, len(A), room)
     for _ in range(4):  # twice is enough, unless A was rank deficient
         A = A - (A @ basis.T) @ basis
         theta, Y = eigh(A @ A.T)

@@ -25,7 +25,7 @@ class Point:
         self.H = np.ascontiguousarray(H)
         r = len(H)
         self._gram = {"W": np.empty((r, r), H.dtype), "H": np.empty((r, r), H.dtype)}
-        self._cross = {"W": np.empty_like(self.Wt), "H": np.empty_like(self.H)}
+        self._cross: dict[Side, np.ndarray] = {}
         self._fresh: set[str] = set()
 
     def factor(self, side: Side) -> np.ndarray:
@@ -43,6 +43,8 @@ class Point:
     def cross(self, side: Side) -> np.ndarray:
         """The cross product that an update of ``side`` needs: (XHᵀ)ᵀ for "W", WᵀX for "H"."""
         if "cross " + side not in self._fresh:
+            if side not in self._cross:
+                self._cross[side] = np.empty_like(self.factor(side))
             if side == "W":
                 self.data.HXt(self.H, out=self._cross["W"])
             else:
@@ -59,8 +61,9 @@ class Point:
         self._fresh -= {"gram " + side, "cross " + other(side)}
 
     def forget_products(self) -> None:
-        """Say that anything may have changed."""
+        """Say that anything may have changed, and free the memory of the cross products."""
         self._fresh.clear()
+        self._cross.clear()
 
     def objective(self) -> float:
         """½‖X − WH‖² from the products at hand; cancels near an exact fit."""
