@@ -1,6 +1,7 @@
 """What every data set comes as: X with its axes, its rank and, where known, its true components."""
 
 from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 
@@ -27,7 +28,7 @@ class Dataset:
     ----------
     name : str
         Short name.
-    X : array (m, n)
+    X : array or sparse matrix (m, n)
         The data.
     n_components : int
         How many components to look for.
@@ -37,18 +38,32 @@ class Dataset:
         True components; X is their product, up to noise.
     description : str
         One sentence.
+    image_shape, image_order : tuple of int or None, and "C" or "F"
+        How pixels fold into a picture; see `picture`.
+    source, terms : str
+        Where real data come from, and on what terms.
     """
 
     name: str
-    X: np.ndarray = field(repr=False)
+    X: Any = field(repr=False)
     n_components: int
     rows: Axis
     columns: Axis
     W: np.ndarray | None = field(default=None, repr=False)
     H: np.ndarray | None = field(default=None, repr=False)
     description: str = field(default="", repr=False)
+    image_shape: tuple[int, int] | None = field(default=None, repr=False)
+    image_order: Literal["C", "F"] = field(default="C", repr=False)
+    source: str = field(default="", repr=False)
+    terms: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         m, n = self.X.shape
         if len(self.rows.values) != m or len(self.columns.values) != n:
             raise ValueError(f"the axes of {self.name!r} do not fit X {self.X.shape}")
+
+    def picture(self, pixels: np.ndarray) -> np.ndarray:
+        """Fold a vector of pixels (a column of W, or a row of H where pixels are columns)."""
+        if self.image_shape is None:
+            raise ValueError(f"{self.name!r} does not consist of images")
+        return np.reshape(pixels, self.image_shape, order=self.image_order)

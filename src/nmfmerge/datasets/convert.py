@@ -1,0 +1,78 @@
+"""From a raw recording to a matrix: amplitude spectrograms and binned LC-MS runs."""
+
+from pathlib import Path
+
+import numpy as np
+from scipy.io import netcdf_file, wavfile
+
+
+def spectrogram(
+    sound: np.ndarray, window: int, hop: int, *, pad: int = 0, partial: bool = False
+) -> np.ndarray:
+    """Amplitude spectrogram with a symmetric Hamming window, frequencies × frames.
+
+    Parameters
+    ----------
+    sound : array (n_samples,)
+        The signal.
+    window, hop : int
+        Samples in a window, and from one window to the next.
+    pad : int
+        Zeros before and after the signal.
+    partial : bool
+        Whether a last window that the signal fills only in part counts.
+
+    Returns
+    -------
+    array (window // 2 + 1, n_frames)
+    """
+    sound = np.pad(np.asarray(sound, dtype=np.float64), pad)
+    rest = (len(sound) - window) % hop
+    if partial and rest:
+        sound = np.pad(sound, (0, hop - rest))
+    frames = np.lib.stride_tricks.sliding_window_view(sound, window)[::hop]
+    return np.ascontiguousarray(np.abs(np.fft.rfft(frames * np.hamming(window), axis=1)).T)
+
+
+def read_wav(path: Path) -> tuple[int, np.ndarray]:
+    """Sampling rate and signal of a WAV file, channels averaged, integers scaled to [−1, 1)."""
+    rate, sound = wavfile.read(path)
+    if sound.dtype.kind == "i":
+        sound = sound / -float(np.iinfo(sound.dtype).min)
+    return rate, sound if sound.ndim == 1 else sound.mean(axis=1)
+
+
+def bin_lcms(
+    path: Path,
+    *,
+    first_mz: float = 200.0,
+    n_mz: int = 400,
+    n_scans: int = 1200,
+    scans_per_bin: int = 2,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sum a netCDF (ANDI) LC-MS run into bins of 1 Da and of a few scans.
+
+    Returns
+    -------
+    X : array (n_mz, n_scans // scans_per_bin)
+        Summed intensities.
+    seconds : array (n_scans // scans_per_bin,)
+        Retention time at which each column begins.
+    """
+    with netcdf_file(path, mmap=False) as run:
+        masses, intensities, starts, times = (
+            np.array(run.variables[name].data, dtype=kind)
+            for name, kind in (
+                ("mass_values", np.float64),
+                ("intensity_values", np.float64),
+                ("scan_index", np.int64),
+                ("scan_acquisition_time", np.float64),
+            )
+        )
+    scan = np.repeat(np.arange(len(starts)), np.diff([*starts, len(masses)]))
+    row = np.floor(masses - first_mz).astype(np.int64)
+    row[masses == first_mz + n_mz] = n_mz - 1  # the last bin has its upper edge, as a histogram's
+    inside = (row >= 0) & (row < n_mz) & (scan < n_scans)
+    X = np.zeros((n_mz, n_scans // scans_per_bin))
+    np.add.at(X, (row[inside], scan[inside] // scans_per_bin), intensities[inside])
+    return X, times[: X.shape[1] * scans_per_bin : scans_per_bin]
