@@ -22,6 +22,7 @@ def main():
 def page(cpu, starts):
     """The page as Markdown."""
     parts, environment = cpu["parts"], cpu["environment"]
+    low, high = solvers.mean_differences(starts["runs"])
     versions = ", ".join(
         f"{name} {environment[name]}" for name in ("numpy", "scipy", "numba", "scikit-learn")
     )
@@ -64,8 +65,9 @@ so in `nmf_merge` with its default tolerances it is at work in the final stage o
 
 {solvers.table(starts["runs"])}
 
-On every data set its mean error is at most that of plain HALS plus 0.0005 percentage points, and it is faster;
-therefore it is the default of `nmf`, `nmf_merge` and `NMFMerge`.
+Over all data sets, the mean error of the accelerated `nmf` is between {low:+.4f} and {high:+.4f} percentage
+points of plain HALS's, which is within its standard error or below; and it is faster everywhere. Therefore it
+is the default of `nmf`, `nmf_merge` and `NMFMerge`.
 
 ## Sparse data
 

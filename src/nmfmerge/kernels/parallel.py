@@ -27,7 +27,8 @@ def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="nmfmerge")
 
 
-os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive a fork
+if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive a fork
 
 
 def available_threads() -> int:
