@@ -106,9 +106,14 @@ def to_equal_error():
         seeds = range(STARTS if X.size < 5e5 else 1)
         starts = [("nndsvd", 0), *(("random", seed) for seed in seeds)]
         rows += [_to_equal_error(name, X, r, init, seed) for init, seed in starts]
-    reached = [row["times faster"] for row in rows if row["reached"]]
-    rows.append({"data": "geometric mean where reached", "times faster": geometric_mean(reached)})
-    return rows
+    by_data = {}
+    for row in rows:
+        if row["reached"]:
+            by_data.setdefault(row["data"], []).append(row["times faster"])
+    means = {name: geometric_mean(ratios) for name, ratios in by_data.items()}
+    rows += [{"data": f"{name}, geometric mean", "times faster": m} for name, m in means.items()]
+    overall = geometric_mean(means.values())
+    return [*rows, {"data": "geometric mean of the data sets", "times faster": overall}]
 
 
 def _to_equal_error(name, X, r, init, seed, repeats=3):

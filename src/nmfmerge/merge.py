@@ -179,7 +179,12 @@ class _MergeState:
         scale = self.w_norm[merged, None]
 
         def gather(F: np.ndarray, weights: np.ndarray) -> np.ndarray:
-            return np.concatenate([F[leaves], weights.astype(F.dtype) @ F])
+            out = np.empty((len(slots), F.shape[1]), F.dtype)
+            np.take(F, leaves, axis=0, out=out[: len(leaves)], mode="clip")  # unbuffered
+            for target, row in zip(out[len(leaves) :], weights, strict=True):
+                own = np.flatnonzero(row)  # few: only the leaves of this component
+                np.dot(row[own].astype(F.dtype), F[own], out=target)
+            return out
 
         return gather(self.Wt, self.A[merged] * scale), gather(self.H, self.B[merged] / scale)
 

@@ -152,7 +152,7 @@ def check_factors(
     factors = []
     for name, value in zip(names, (W, H), strict=True):
         F = check_array(name, value)
-        if F.size and not np.isfinite(F).all():
+        if not np.isfinite(F.sum()) and not np.isfinite(F).all():
             raise ValueError(f"{name} contains NaN or infinity; expected finite values")
         if F.size and F.min() < 0:
             raise ValueError(f"{name} has negative values; expected a nonnegative factor")

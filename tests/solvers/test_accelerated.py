@@ -87,6 +87,15 @@ def test_near_exact_fits_converge(rng, dtype):
     assert result.fitting_error < (1e-3 if dtype == np.float32 else 1e-10)
 
 
+def test_single_precision_converges_as_double_does(lcms):
+    """Steps within the rounding noise of the objective must not go on for ever."""
+    double = nmf(lcms, 8, solver="accelerated")
+    single = nmf(lcms.astype(np.float32), 8, solver="accelerated")
+    assert single.converged
+    assert single.n_iter < 3 * double.n_iter
+    assert single.fitting_error == pytest.approx(double.fitting_error, rel=1e-3)
+
+
 def test_converged_solution_is_a_stationary_point(lcms):
     result = nmf(lcms, 8, solver="accelerated", tol=1e-9, max_iter=50_000)
     assert metrics.kkt_residual(lcms, result.W, result.H) < 1e-7

@@ -70,7 +70,7 @@ class SparseData(DataMatrix):
     ) -> np.ndarray:
         source = self._buffer(known, (F.shape[1], len(F)))
         source[:] = F.T
-        target = self._buffer("product of " + wanted, (out.shape[1], len(F)))
+        target = self._buffer(wanted, (out.shape[1], len(F)))
         self._in_threads(kernel, bounds, source, target)
         out[:] = target.T
         return out

@@ -53,7 +53,10 @@ def over_blocks(
     flops : float
         Rough work of the whole; small work stays in this thread.
     """
-    shares = max(1, int(min(threads, n_blocks, flops / _FLOPS_PER_THREAD)))
+    shares = int(min(threads, n_blocks, flops / _FLOPS_PER_THREAD))
+    if shares <= 1:
+        kernel(*arguments, 0, n_blocks)
+        return
     in_threads(kernel, [n_blocks * i // shares for i in range(shares + 1)], *arguments)
 
 

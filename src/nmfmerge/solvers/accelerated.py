@@ -80,14 +80,13 @@ class _Momentum:
 
     def accepts(self, point: Point) -> bool:
         """Whether the objective did not rise; if so, this point is the one to go back to."""
-        noise = float(np.finfo(point.H.dtype).eps) * point.data.norm2
         objective = point.objective()
-        if objective > self.objective + 4 * noise and not self.resting:
+        if objective > self.objective and not self.resting:
             return False
         self.accepted[:] = point.factor(self.sides[0])
         self.objective = objective
         # Near an exact fit the objective is rounding noise and cannot tell a rise: rest.
-        self.resting = objective < 1e3 * noise
+        self.resting = objective < 1e3 * point.eps * point.data.norm2
         self.last_weight = self.weight
         self.weight = min(self.bound, _GROWTH * self.weight)
         self.bound = min(1.0, _BOUND_GROWTH * self.bound)

@@ -49,7 +49,7 @@ class Solver(ABC):
 
     def largest_step(self, point: Point) -> float:
         """Largest relative displacement noted, of a component that counts."""
-        negligible = float(np.finfo(point.H.dtype).eps) ** 0.75
+        negligible = point.eps**0.75
         return largest_step(self._ratio, point.gram("W"), point.gram("H"), negligible)
 
     @abstractmethod

@@ -23,10 +23,12 @@ class Point:
         self.data = data
         self.Wt = np.ascontiguousarray(Wt)
         self.H = np.ascontiguousarray(H)
+        self.eps = float(np.finfo(H.dtype).eps)
         r = len(H)
         self._gram = {"W": np.empty((r, r), H.dtype), "H": np.empty((r, r), H.dtype)}
         self._cross: dict[Side, np.ndarray] = {}
         self._fresh: set[str] = set()
+        self._objective: float | None = None
 
     def factor(self, side: Side) -> np.ndarray:
         """The factor of one side, component-major."""
@@ -58,15 +60,23 @@ class Point:
 
     def changed(self, side: Side) -> None:
         """Say that the factor of ``side`` was changed."""
-        self._fresh -= {"gram " + side, "cross " + other(side)}
+        self._fresh.discard("gram " + side)
+        self._fresh.discard("cross " + other(side))
+        self._objective = None
 
     def forget_products(self) -> None:
         """Say that anything may have changed, and free the memory of the cross products."""
         self._fresh.clear()
         self._cross.clear()
+        self._objective = None
 
     def objective(self) -> float:
         """½‖X − WH‖² from the products at hand; cancels near an exact fit."""
+        if self._objective is None:
+            self._objective = self._compute_objective()
+        return self._objective
+
+    def _compute_objective(self) -> float:
         side: Side = "H" if "cross H" in self._fresh else "W"
         F, C = self.factor(side), self.cross(side)
         fit = inner_product(F, C)
