@@ -11,4 +11,4 @@ if __name__ == "__main__":
         for name in NAMES:
             print(f"  {name:<10} {import_module(f'benchmarks.{name}').__doc__.strip()}")
         sys.exit(0 if len(sys.argv) < 2 else 2)
-    import_module(f"benchmarks.{sys.argv[1]}").main(*[int(word) for word in sys.argv[2:]])
+    import_module(f"benchmarks.{sys.argv[1]}").main(*sys.argv[2:])

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from sklearn.decomposition import NMF
 from sklearn.decomposition._nmf import _update_coordinate_descent
 
-from benchmarks.common import dense_sets, fastest, geometric_mean, sparse_sets, store
+from benchmarks.common import dense_sets, fastest, geometric_mean, load, sparse_sets, store
 from nmfmerge import merge_components, nmf, nmf_merge
 from nmfmerge.data import wrap
 from nmfmerge.init import INITS
@@ -22,12 +22,14 @@ from nmfmerge.solvers import HALS, AcceleratedHALS, Limits, Point, iterate
 STARTS = 3
 
 
-def main():
-    """Run all parts, print them, and store them as one result."""
+def main(*names):
+    """Run all parts, or those named, print them, and store them in one result."""
     warnings.simplefilter("ignore")
-    parts = {}
-    for part in (per_iteration, to_equal_error, merge_pipeline, sparse, scaling, merge_alone,
-                 single_precision, memory, first_call):  # fmt: skip
+    parts = (load("cpu") or {}).get("parts", {}) if names else {}
+    for part in (per_iteration, to_equal_error, merge_pipeline, merge_alone, single_precision,
+                 memory, first_call, sparse, scaling):  # fmt: skip
+        if names and part.__name__ not in names:
+            continue
         print(f"\n{part.__name__}: {part.__doc__.splitlines()[0]}", flush=True)
         parts[part.__name__] = rows = part()
         print_rows(rows)

@@ -17,12 +17,12 @@ CONTENDERS = {
 FEW = 1  # starts of the slowest contender on the large sets
 
 
-def main(starts=20, only=None):
+def main(starts="20", *only):
     """Fit every data set from NNDSVD and ``starts`` random starts; keep what is stored already."""
     warnings.simplefilter("ignore")
     runs = (load("solvers") or {}).get("runs", {})
-    for name, X, rank in dense_sets(only):
-        for seed in [None, *range(starts)]:
+    for name, X, rank in dense_sets(only or None):
+        for seed in [None, *range(int(starts))]:
             for label, (function, solver) in CONTENDERS.items():
                 if X.size > 5e5 and label == "merge hals" and (seed or 0) >= FEW:
                     continue
