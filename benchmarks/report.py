@@ -39,7 +39,8 @@ commit {environment["commit"]}. Times are the least of several turns, contenders
 Plain HALS runs from a start until no component moves by more than 1e-4; scikit-learn's coordinate descent
 (`NMF(solver="cd", tol=0)`) runs as many iterations from the same start and ends at the same error, for its
 iterates are the same. How long does the accelerated solver take to that error? Where it converges to another
-local optimum that is higher (*reached* False), the time is that of its whole run.
+local optimum that is higher (*reached* False, open circles), the time is that of its whole run. Lines are
+geometric means.
 
 ![Times faster than scikit-learn to equal error](figures/benchmarks.png)
 
