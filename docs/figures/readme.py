@@ -62,7 +62,7 @@ right.set(
     ylabel="fitting error (%)",
     title="One of the starts",
 )
-right.legend(frameon=False, loc="upper right", fontsize=8)
+right.legend(frameon=False, loc="lower left", fontsize=8)
 figure.savefig(Path(__file__).with_suffix(".png"), dpi=160)
 print(f"best: standard {standard.min():.4f}, NMF-Merge {merged.min():.4f}")
 print(f"better on {np.sum(merged < standard - 1e-3)}, worse on {np.sum(merged > standard + 1e-3)}")
