@@ -62,7 +62,8 @@ Both from NNDSVD, `nmf_merge` with its defaults.
 
 Fitting error in percent (mean ± standard deviation over random starts) of plain and accelerated HALS, in `nmf`
 and in `nmf_merge`, `tol` = 1e-4. The accelerated solver is plain HALS until components move by less than 1e-2,
-so in `nmf_merge` with its default tolerances it is at work in the final stage only.
+so in `nmf_merge` with its default tolerances it is at work in the final stage only. These runs are of commit
+{starts["environment"]["commit"]}, and other work ran beside them: trust their errors, and the tables above for times.
 
 {solvers.table(starts["runs"])}
 

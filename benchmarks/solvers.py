@@ -73,7 +73,7 @@ def table(runs):
         cells = []
         for label in CONTENDERS:
             errors = [run["error"] for run in by_label[label].values()]
-            few = f" ({len(errors)} starts)" if len(errors) < len(by_label["nmf hals"]) else ""
+            few = f" (of {len(errors)})" if len(errors) < len(by_label["nmf hals"]) else ""
             cells.append(f"{np.mean(errors):.4f} ± {np.std(errors):.4f}{few}")
         speedups = []
         for kind in ("nmf", "merge"):
