@@ -10,50 +10,42 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
-import scipy.sparse as sp
 from threadpoolctl import threadpool_info
 
 from nmfmerge import datasets
 
 RESULTS = Path(__file__).parent / "results"
 
-# name: (rank, how to scale what is in the file)
-REAL = {
-    "mhll": (3, lambda X: X),
-    "lcms_wt15": (17, lambda X: X / X.max()),
-    "lcms_ko15": (23, lambda X: X / X.max()),
-    "pf1": (13, lambda X: X),
-    "cbcl": (49, lambda X: (X + 1) / 256),
-    "orl": (25, lambda X: X / 255),
-}
-SPARSE = {"pbmc3k": 10, "tdt2": 20}
+DENSE = (
+    datasets.load_mhll,
+    lambda: datasets.load_lcms("wt15"),
+    lambda: datasets.load_lcms("ko15"),
+    datasets.load_pf1,
+    datasets.load_cbcl,
+    datasets.load_orl,
+)
+GENERATED = (datasets.lcms_like, datasets.melody)
+SPARSE = (datasets.load_pbmc3k, datasets.load_tdt2)
 
 
-def data_folder():
-    """The folder of the real data, or None."""
-    folder = os.environ.get("NMFMERGE_DATA")
-    return Path(folder) if folder and Path(folder).is_dir() else None
+def has_real_data():
+    """Whether the folder of the real data is there."""
+    return Path(os.environ.get("NMFMERGE_DATA", "/nonexistent")).is_dir()
 
 
 def dense_sets(names=None):
     """Yield name, X, rank of the paper's data sets, or of generated ones where there are none."""
-    folder = data_folder()
-    if folder is None:
-        for data in (datasets.lcms_like(), datasets.melody()):
-            if names is None or data.name in names:
-                yield data.name, data.X, data.n_components
-        return
-    for name, (rank, scale) in REAL.items():
-        if names is None or name in names:
-            yield name, scale(np.load(folder / f"{name}.npz")["X"].astype(np.float64)), rank
+    for load_set in DENSE if has_real_data() else GENERATED:
+        data = load_set()
+        if names is None or data.name in names:
+            yield data.name, data.X, data.n_components
 
 
 def sparse_sets():
     """Yield name, X, rank of the sparse data sets; nothing without the data folder."""
-    folder = data_folder()
-    if folder is not None:
-        for name, rank in SPARSE.items():
-            yield name, sp.load_npz(folder / f"{name}_sparse.npz").astype(np.float64), rank
+    for load_set in SPARSE if has_real_data() else ():
+        data = load_set()
+        yield data.name, data.X, data.n_components
 
 
 def fastest(contenders, repeats=5, seconds=0.2):

@@ -3,8 +3,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from hypothesis import settings
+
+from nmfmerge import datasets
 
 settings.register_profile("fixed", deadline=None, derandomize=True, max_examples=40)
 settings.load_profile("fixed")
@@ -15,20 +16,22 @@ def rng():
     return np.random.default_rng(7)
 
 
+REAL = {
+    "mhll": datasets.load_mhll,
+    "pf1": datasets.load_pf1,
+    "cbcl": datasets.load_cbcl,
+    "orl": datasets.load_orl,
+    "lcms_wt15": datasets.load_lcms,
+}
+
+
 @pytest.fixture(scope="session")
 def real():
-    """Loads a real data matrix from the folder NMFMERGE_DATA, scaled as the paper has it."""
+    """Loads a real data matrix from the folder NMFMERGE_DATA."""
     folder = os.environ.get("NMFMERGE_DATA")
     if not folder or not Path(folder).is_dir():
         pytest.skip("NMFMERGE_DATA names no folder with the real data")
-
-    def load(name):
-        if name.endswith("_sparse"):
-            return sp.load_npz(Path(folder) / f"{name}.npz")
-        X = np.load(Path(folder) / f"{name}.npz")["X"].astype(np.float64)
-        return X / X.max() if name.startswith("lcms") else X
-
-    return load
+    return lambda name: REAL[name]().X
 
 
 @pytest.fixture

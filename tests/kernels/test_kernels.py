@@ -96,6 +96,22 @@ def test_float32_follows_float64(kernel):
     np.testing.assert_allclose(F32, F, atol=2e-3 * F.max())
 
 
+def test_extrapolation_equals_its_numpy_twin():
+    F, _, previous = problem(5, 130)
+    ours, theirs = (F.copy(), previous.copy()), (F.copy(), previous.copy())
+    kernels.extrapolate_(*ours, 0.7)
+    reference.extrapolate_(*theirs, 0.7)
+    np.testing.assert_allclose(ours[0], theirs[0], atol=1e-14)
+    np.testing.assert_array_equal(ours[1], F)
+    assert (ours[0] == 0).any()
+
+
+def test_inner_product_sums_in_double_precision():
+    F, _, C = problem(5, 3000, np.float32)
+    expected = np.vdot(F.astype(float), C.astype(float))
+    assert kernels.inner_product(F, C) == pytest.approx(expected, rel=1e-6)
+
+
 def test_mu_flushes_denormals_to_zero():
     F, G, C = problem(3, 70)
     F[1] = 1e-310

@@ -3,6 +3,7 @@
 import numpy as np
 
 from nmfmerge.datasets.base import Axis, Dataset
+from nmfmerge.datasets.convert import spectrogram
 
 _SEMITONE = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
 _RESOLUTION = 31.25  # Hz between rows: 16 kHz sampling with windows of 512
@@ -51,10 +52,10 @@ def melody(
     sound = np.sum(voices, axis=0)
     rng = np.random.default_rng(random_state)
     sound = sound + noise * sound.std() * rng.standard_normal(n_samples)
-    pairs = [_rank_one(_amplitudes(voice, window, hop)) for voice in voices]
+    pairs = [_rank_one(spectrogram(voice, window, hop)) for voice in voices]
     return Dataset(
         name="melody",
-        X=_amplitudes(sound, window, hop),
+        X=spectrogram(sound, window, hop),
         n_components=len(pitches),
         rows=Axis("frequency", np.arange(n_frequencies) * _RESOLUTION, "Hz"),
         columns=Axis("time", (np.arange(n_frames) * hop + window / 2) / rate, "s"),
@@ -80,12 +81,6 @@ def _voice(pitch: str, notes: str, n_samples: int, rate: float) -> np.ndarray:
                 tone += np.sin(2 * np.pi * harmonic * frequency * t) / harmonic**1.3
         sound[n_samples - len(t) :] += envelope * tone
     return sound
-
-
-def _amplitudes(sound: np.ndarray, window: int, hop: int) -> np.ndarray:
-    """Amplitude spectrogram, frequencies × frames."""
-    frames = np.lib.stride_tricks.sliding_window_view(sound, window)[::hop]
-    return np.abs(np.fft.rfft(frames * np.hamming(window), axis=1)).T.copy()
 
 
 def _rank_one(S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -43,6 +43,13 @@ def mu_step_(F, G, C, offset, tiny):
     return _norms(F, old)
 
 
+def extrapolate_(F, previous, beta):
+    """Twin of `nmfmerge.kernels.extrapolate.extrapolate_`."""
+    swept = F.copy()
+    F[:] = np.maximum(0, F + beta * (F - previous))
+    previous[:] = swept
+
+
 def nnls_columns(G, C):
     """Twin of `nmfmerge.kernels.nnls.nnls_columns_` for a positive definite G."""
     R = cholesky(G)

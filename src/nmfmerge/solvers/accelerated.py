@@ -106,10 +106,12 @@ class _Momentum:
         self._restore(point)
         if present[2] < point.objective():
             point.Wt[:], point.H[:] = present[:2]
-            point.forget_products()
+            point.changed("W")
+            point.changed("H")
 
     def _restore(self, point: Point) -> None:
         first, second = self.sides
         point.factor(first)[:] = self.accepted
         point.factor(second)[:] = self.swept[second]
-        point.forget_products()
+        point.changed(first)
+        point.changed(second)
