@@ -185,3 +185,11 @@ def test_objective_from_products_is_the_residual(init, low_rank):
     data = wrap(low_rank)
     point = Point(data, *INITS[init](data, 4, np.random.default_rng(0)))
     assert 2 * point.objective() == pytest.approx(data.residual_norm2(point.Wt, point.H), rel=1e-9)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_start_far_too_large_does_not_end_at_zero(solver, low_rank):
+    Wt, H = start(low_rank, 6)
+    point, outcome = run(solver, 1e-6 * low_rank, Wt, H, tol=1e-4, max_iter=5000)
+    assert outcome.status is Status.CONVERGED
+    assert point.fitting_error() < 1

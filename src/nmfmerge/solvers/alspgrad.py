@@ -14,10 +14,11 @@ _REDUCTION = 0.1
 class ALSPGrad(Solver):
     """Each factor by projected gradient with Lin's step search, H first.
 
-    A subproblem is solved to a tenth of the projected-gradient norm it begins with. Unlike an
-    absolute tolerance this does the same on scaled data, and an iteration never stands still
-    before there is nothing to gain. For the same reason the first trial step is 1/max(G_tt), where
-    Lin takes 1.
+    A subproblem is solved to a tenth of the projected-gradient norm it begins with, or of the norm
+    at zero if that is less: a start far too large would else end at zero, where nothing moves.
+    Unlike an absolute tolerance this does the same on scaled data, and an iteration never stands
+    still before there is nothing to gain. For the same reason the first trial step is 1/max(G_tt),
+    where Lin takes 1.
     """
 
     order = ("H", "W")
@@ -29,8 +30,9 @@ class ALSPGrad(Solver):
         old = F.copy()
         gradient = G @ F
         gradient -= C
-        noise = float(np.finfo(F.dtype).eps * np.linalg.norm(C))
-        _descend_(F, G, gradient, max(_REDUCTION * _projected_norm(F, gradient), noise))
+        at_zero = float(np.linalg.norm(C))
+        begin = min(_projected_norm(F, gradient), at_zero)
+        _descend_(F, G, gradient, max(_REDUCTION * begin, float(np.finfo(F.dtype).eps) * at_zero))
         moved[0] = np.square(F - old, dtype=np.float64).sum(axis=1)
         total[0] = np.square(F + old, dtype=np.float64).sum(axis=1)
 
