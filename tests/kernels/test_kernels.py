@@ -106,6 +106,23 @@ def test_extrapolation_equals_its_numpy_twin():
     assert (ours[0] == 0).any()
 
 
+def test_projected_gradient_steps_equal_their_numpy_twins():
+    F, G, C = problem(5, 130)
+    F[F < 0.3] = 0
+    gradient = G @ F - C
+    ours, theirs = np.empty((2, *F.shape)), np.empty((2, *F.shape))
+    slopes = [
+        twin.projected_step_(F, gradient, 0.4, *out)
+        for twin, out in ((kernels, ours), (reference, theirs))
+    ]
+    np.testing.assert_allclose(ours, theirs, atol=1e-14)
+    assert slopes[0] == pytest.approx(slopes[1], rel=1e-13)
+    assert slopes[0] < 0
+    expected = reference.projected_norm(F, gradient)
+    assert expected < np.linalg.norm(gradient)
+    assert kernels.projected_norm(F, gradient) == pytest.approx(expected, rel=1e-13)
+
+
 def test_inner_product_sums_in_double_precision():
     F, _, C = problem(5, 3000, np.float32)
     expected = np.vdot(F.astype(float), C.astype(float))

@@ -10,6 +10,7 @@ A kernel works through ``F`` in blocks of ``BLOCK`` columns, from block ``first`
 however the blocks are dealt out.
 """
 
+from nmfmerge.kernels.alspgrad import projected_norm, projected_step_
 from nmfmerge.kernels.blocks import BLOCK, n_blocks
 from nmfmerge.kernels.extrapolate import extrapolate_
 from nmfmerge.kernels.gcd import gcd_largest_decrease_, gcd_sweep_
@@ -36,4 +37,6 @@ __all__ = [
     "nnls_columns_",
     "note_steps_",
     "over_blocks",
+    "projected_norm",
+    "projected_step_",
 ]

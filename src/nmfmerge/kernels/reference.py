@@ -43,6 +43,18 @@ def mu_step_(F, G, C, offset, tiny):
     return _norms(F, old)
 
 
+def projected_step_(F, gradient, alpha, new, step):
+    """Twin of `nmfmerge.kernels.alspgrad.projected_step_`."""
+    new[:] = np.maximum(0, F - alpha * gradient)
+    step[:] = new - F
+    return np.vdot(gradient, step)
+
+
+def projected_norm(F, gradient):
+    """Twin of `nmfmerge.kernels.alspgrad.projected_norm`."""
+    return np.linalg.norm(gradient[(gradient < 0) | (F > 0)])
+
+
 def extrapolate_(F, previous, beta):
     """Twin of `nmfmerge.kernels.extrapolate.extrapolate_`."""
     swept = F.copy()

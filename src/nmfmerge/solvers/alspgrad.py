@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from nmfmerge.kernels import inner_product, projected_norm, projected_step_
 from nmfmerge.solvers.base import Solver
 
 _BETA = 0.2
@@ -31,7 +32,7 @@ class ALSPGrad(Solver):
         gradient = G @ F
         gradient -= C
         at_zero = float(np.linalg.norm(C))
-        begin = min(_projected_norm(F, gradient), at_zero)
+        begin = min(projected_norm(F, gradient), at_zero)
         _descend_(F, G, gradient, max(_REDUCTION * begin, float(np.finfo(F.dtype).eps) * at_zero))
         moved[0] = np.square(F - old, dtype=np.float64).sum(axis=1)
         total[0] = np.square(F + old, dtype=np.float64).sum(axis=1)
@@ -41,45 +42,51 @@ def _descend_(F: np.ndarray, G: np.ndarray, gradient: np.ndarray, tolerance: flo
     """Projected-gradient steps on F, with its gradient kept up to date."""
     curvature = float(np.diag(G).max())
     alpha = 1 / curvature if curvature > 0 else 1.0
+    trials = [_Trial(F), _Trial(F)]
     for _ in range(_INNER_ITERATIONS):
-        if _projected_norm(F, gradient) <= tolerance:
+        if projected_norm(F, gradient) <= tolerance:
             return
-        found = _search(F, G, gradient, alpha)
+        found = _search(F, G, gradient, alpha, trials)
         if found is None:
             return
-        F_new, G_step, alpha = found
-        F[:] = F_new
-        gradient += G_step
+        alpha = found.alpha
+        F[:] = found.F
+        gradient += found.G_step
+
+
+class _Trial:
+    """Where a step of a given length leads: the new F, and G times the step to it."""
+
+    def __init__(self, F: np.ndarray) -> None:
+        self.alpha = 0.0
+        self.F, self._step, self.G_step = (np.empty_like(F) for _ in range(3))
+
+    def make(self, F: np.ndarray, G: np.ndarray, gradient: np.ndarray, alpha: float) -> bool:
+        """Try a step of length alpha; return whether the objective falls enough for its slope."""
+        self.alpha = alpha
+        slope = projected_step_(F, gradient, F.dtype.type(alpha), self.F, self._step)
+        np.matmul(G, self._step, out=self.G_step)
+        curve = inner_product(self._step, self.G_step)
+        return (1 - _SIGMA) * slope + 0.5 * curve < 0
 
 
 def _search(
-    F: np.ndarray, G: np.ndarray, gradient: np.ndarray, alpha: float
-) -> tuple[np.ndarray, np.ndarray, float] | None:
+    F: np.ndarray, G: np.ndarray, gradient: np.ndarray, alpha: float, trials: list[_Trial]
+) -> _Trial | None:
     """Lin's step search: the largest α = α₀·βᵗ with a sufficient decrease, from the last α₀.
 
-    Returns the new F, G times the step to it, and α; None if 20 trials found no step.
+    None if 20 trials found no step. ``trials`` are two, to hold the last good step and a next.
     """
-    accepted: tuple[np.ndarray, np.ndarray, float] | None = None
-    shrink = False
-    for _ in range(_TRIALS):
-        F_new = np.maximum(F - F.dtype.type(alpha) * gradient, 0)
-        step = F_new - F
-        G_step = G @ step
-        slope, curve = float(np.vdot(gradient, step)), float(np.vdot(step, G_step))
-        enough = (1 - _SIGMA) * slope + 0.5 * curve < 0
-        if accepted is None and not enough:
-            shrink = True
+    trial, spare = trials
+    if not trial.make(F, G, gradient, alpha):
+        for _ in range(_TRIALS - 1):
             alpha *= _BETA
-        elif accepted is None and shrink:
-            return F_new, G_step, alpha
-        elif not enough or (accepted is not None and np.array_equal(F_new, accepted[0])):
+            if trial.make(F, G, gradient, alpha):
+                return trial
+        return None
+    for _ in range(_TRIALS - 1):
+        alpha /= _BETA
+        if not spare.make(F, G, gradient, alpha) or np.array_equal(spare.F, trial.F):
             break
-        else:
-            accepted = F_new, G_step, alpha
-            alpha /= _BETA
-    return accepted
-
-
-def _projected_norm(F: np.ndarray, gradient: np.ndarray) -> float:
-    """Norm of the gradient where F may move against it: f > 0 or gradient < 0."""
-    return float(np.linalg.norm(np.where((gradient < 0) | (F > 0), gradient, 0)))
+        trial, spare = spare, trial
+    return trial
