@@ -1,0 +1,156 @@
+"""What an experiment hands in (a `Section`), and how sections become pages."""
+
+import io
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
+from PIL import Image
+
+STANDARD, MERGE, GREY = "#e69138", "#b3263e", "#8a8a8a"
+STAGE_COLOURS = {"initial": MERGE, "between": STANDARD, "final": "#3c8d5a", "after": "#2b6cb0"}
+
+plt.rcParams.update(
+    {
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.titlesize": 9,
+        "axes.labelsize": 8,
+        "xtick.labelsize": 7,
+        "ytick.labelsize": 7,
+        "legend.fontsize": 7,
+        "legend.frameon": False,
+        "figure.dpi": 110,
+        "savefig.facecolor": "white",
+    }
+)
+
+
+class Verdict(StrEnum):
+    """How a claim of the paper fares."""
+
+    HOLDS = "holds"
+    PARTLY = "holds partly"
+    FAILS = "does not hold"
+    UNTESTED = "not tested"
+
+    @property
+    def plural(self) -> str:
+        """The verdict on several claims."""
+        return {"holds": "hold", "holds partly": "hold partly", "does not hold": "do not hold",
+                "not tested": "were not tested"}[self]  # fmt: skip
+
+    @classmethod
+    def of(cls, tests: list[bool]) -> "Verdict":
+        """Judge by tests that should all be true: all, some or none are."""
+        if not tests:
+            return cls.UNTESTED
+        return cls.HOLDS if all(tests) else cls.PARTLY if any(tests) else cls.FAILS
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of the paper in a few words, our verdict, and what it rests on."""
+
+    text: str
+    verdict: Verdict
+    evidence: str
+
+    def __post_init__(self) -> None:
+        if self.verdict is Verdict.UNTESTED:
+            object.__setattr__(self, "evidence", "no runs of this")
+
+
+@dataclass
+class Section:
+    """One experiment's part of the page: Markdown in pieces, figures by name, claims judged."""
+
+    title: str
+    pieces: list[str] = field(default_factory=list)
+    figures: dict[str, Figure] = field(default_factory=dict)
+    claims: list[Claim] = field(default_factory=list)
+
+    def say(self, text: str) -> None:
+        """Add a paragraph."""
+        self.pieces.append(text)
+
+    def table(self, head: list[str], rows: list[list[str]]) -> None:
+        """Add a table."""
+        lines = [head, ["---"] * len(head), *rows]
+        self.pieces.append("\n".join("| " + " | ".join(line) + " |" for line in lines))
+
+    def show(self, name: str, caption: str, figure: Figure) -> None:
+        """Add a figure."""
+        self.figures[name] = figure
+        self.pieces.append(f"![{caption}](figures/{name}.png)\n\n*{caption}*")
+
+    def text(self) -> str:
+        """The section as Markdown."""
+        parts = [f"## {self.title}", *self.pieces]
+        if self.claims:
+            parts.append("\n".join(
+                f"- *{claim.text}* **{claim.verdict.capitalize()}**: {claim.evidence}"
+                for claim in self.claims
+            ))  # fmt: skip
+        return "\n\n".join(parts) + "\n"
+
+
+def write(path: Path, sections: list[Section], opening: str = "") -> None:
+    """Write sections to a page, with their figures in a folder beside it."""
+    folder = path.parent / "figures"
+    folder.mkdir(parents=True, exist_ok=True)
+    for section in sections:
+        for name, figure in section.figures.items():
+            (folder / f"{name}.png").write_bytes(_png(figure))
+            plt.close(figure)
+    path.write_text(opening + "\n".join(section.text() for section in sections), encoding="utf-8")
+
+
+def _png(figure: Figure) -> bytes:
+    """A small PNG: 256 colours suffice for these figures."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", bbox_inches="tight")
+    image = Image.open(buffer).convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    small = io.BytesIO()
+    image.save(small, format="png", optimize=True)
+    return small.getvalue()
+
+
+def panels(rows: int, columns: int, width: float = 1.75, height: float = 1.6):
+    """A grid of small axes, always two-dimensional."""
+    figure, axes = plt.subplots(
+        rows, columns, figsize=(width * columns, height * rows), squeeze=False, layout="constrained"
+    )
+    return figure, axes
+
+
+def seconds_axis(axis) -> None:
+    """An axis of time whose labels fit into a small panel: logarithmic if it spans much."""
+    left, right = axis.get_xlim()
+    if right < 4 * left:
+        axis.locator_params(axis="x", nbins=4)
+        return
+    axis.set_xscale("log")
+    axis.xaxis.set_major_locator(LogLocator(subs=(1, 3), numticks=8))
+    axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axis.xaxis.set_minor_formatter(NullFormatter())
+
+
+def mean_spread(values, digits: int = 2) -> str:
+    """Mean ± standard deviation, or a single value."""
+    values = np.asarray(values)
+    if values.size == 1:
+        return f"{values[0]:.{digits}f}"
+    return f"{values.mean():.{digits}f}±{values.std():.{digits}f}"
+
+
+def percentage(part, whole) -> str:
+    """A share in percent."""
+    return f"{100 * part / whole:.0f} %" if whole else "–"

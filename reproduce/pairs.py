@@ -1,0 +1,83 @@
+"""Standard NMF and NMF-Merge from the same starts: which pairs an experiment asks for, and what came out."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from reproduce.runs import Run, Store, pair
+from reproduce.sets import SETS
+
+DETERMINISTIC = ("nndsvd", "nndsvda", "nndsvdar")
+TIE = 1e-3  # fitting errors closer than this, relatively, count as equal
+
+Pair = tuple[Run, Run]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user asked for: data sets, and a number of random starts other than the usual."""
+
+    data: tuple[str, ...]
+    starts: int | None = None
+
+    def seeds(self, data: str, small: int = 200, large: int = 20) -> range:
+        """Seeds of the random starts, for a small or a large data set."""
+        usual = large if SETS[data].large else small
+        return range(usual if self.starts is None else self.starts)
+
+
+def random_pairs(data: str, seeds: range, **settings) -> list[Pair]:
+    """Pairs from random starts."""
+    return [pair(data, init="random", seed=seed, **settings) for seed in seeds]
+
+
+def deterministic_pairs(data: str, **settings) -> list[Pair]:
+    """Pairs from the starts by singular value decomposition."""
+    return [pair(data, init=init, **settings) for init in DETERMINISTIC]
+
+
+def flat(pairs: list[Pair]) -> list[Run]:
+    """The runs of pairs, one after the other."""
+    return [run for both in pairs for run in both]
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """Records of the pairs that are stored, standard NMF and NMF-Merge side by side."""
+
+    pairs: list[Pair]
+    standard: list[dict]
+    merge: list[dict]
+
+    @classmethod
+    def stored(cls, store: Store, pairs: list[Pair]) -> "Outcomes":
+        """Look pairs up; those not yet made are left out."""
+        found = [(both, *(store.get(run) for run in both)) for both in pairs]
+        found = [entry for entry in found if entry[1] and entry[2]]
+        return (
+            cls(*(list(column) for column in zip(*found, strict=True)))
+            if found
+            else cls([], [], [])
+        )
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def errors(self) -> np.ndarray:
+        """Fitting errors, one row a start: standard NMF, NMF-Merge."""
+        return np.array([[a["error"], b["error"]] for a, b in self.records()]).reshape(-1, 2)
+
+    def seconds(self) -> np.ndarray:
+        """Seconds, one row a start: standard NMF, NMF-Merge."""
+        return np.array([[a["seconds"], b["seconds"]] for a, b in self.records()]).reshape(-1, 2)
+
+    def records(self):
+        """Pairs of records."""
+        return list(zip(self.standard, self.merge, strict=True))
+
+    def wins_ties_losses(self) -> tuple[int, int, int]:
+        """How often NMF-Merge ended lower, level, higher."""
+        standard, merge = self.errors().T
+        gain = (standard - merge) / np.maximum(standard, np.finfo(float).tiny)
+        wins, losses = int((gain > TIE).sum()), int((gain < -TIE).sum())
+        return wins, len(self) - wins - losses, losses
