@@ -9,14 +9,16 @@ from nmfmerge.kernels.blocks import BLOCK, kernel
 def gcd_largest_decrease_(F, G, C, largest, first, last):
     """Put into largest[block] what one step of one coordinate can bring at the most."""
     r, p = F.shape
-    gradient = np.empty(r, F.dtype)
-    column = np.empty(r, F.dtype)
+    columns, gradients = np.empty((BLOCK, r), F.dtype), np.empty((BLOCK, r), F.dtype)
+    decrease = np.empty(r, F.dtype)
+    curvature, inverse = _curvatures(G)
     for block in range(first, last):
+        width = min(BLOCK, p - block * BLOCK)
+        _load_(columns, gradients, F, G, C, block * BLOCK, width)
         largest[block] = 0
-        for j in range(block * BLOCK, min((block + 1) * BLOCK, p)):
-            _load(column, gradient, F, G, C, j)
-            _, _, decrease = _best_step(column, gradient, G)
-            largest[block] = max(largest[block], decrease)
+        for b in range(width):
+            _note_decreases_(decrease, columns[b], gradients[b], curvature, inverse)
+            largest[block] = max(largest[block], decrease[_largest(decrease)])
 
 
 @kernel
@@ -26,58 +28,88 @@ def gcd_sweep_(F, G, C, threshold, moved, total, first, last):
     ``moved`` and ``total`` are as in `hals_sweep_`. At most r² steps a column.
     """
     r, p = F.shape
-    gradient = np.empty(r, F.dtype)
-    column = np.empty(r, F.dtype)
+    zero = F.dtype.type(0)
+    columns, gradients = np.empty((BLOCK, r), F.dtype), np.empty((BLOCK, r), F.dtype)
+    decrease = np.empty(r, F.dtype)
+    curvature, inverse = _curvatures(G)
     for block in range(first, last):
-        moved[block] = 0
-        total[block] = 0
-        for j in range(block * BLOCK, min((block + 1) * BLOCK, p)):
-            _load(column, gradient, F, G, C, j)
+        start = block * BLOCK
+        width = min(BLOCK, p - start)
+        _load_(columns, gradients, F, G, C, start, width)
+        for b in range(width):
+            column, gradient = columns[b], gradients[b]
             for _ in range(r * r):
-                q, step, decrease = _best_step(column, gradient, G)
-                if decrease <= threshold:
+                _note_decreases_(decrease, column, gradient, curvature, inverse)
+                q = _largest(decrease)
+                if decrease[q] <= threshold:
                     break
-                column[q] += step
+                new = column[q] - gradient[q] * inverse[q]
+                new = new if new > zero else zero
+                step = new - column[q]
+                column[q] = new
                 row = G[q]
                 for t in range(r):
                     gradient[t] += step * row[t]
-            for t in range(r):
-                old = F[t, j]
-                new = column[t]
-                moved[block, t] += (new - old) * (new - old)
-                total[block, t] += (new + old) * (new + old)
-                F[t, j] = new
+        for t in range(r):
+            target = F[t, start : start + width]
+            difference, size = zero, zero
+            for b in range(width):
+                old, new = target[b], columns[b, t]
+                difference += (new - old) * (new - old)
+                size += (new + old) * (new + old)
+                target[b] = new
+            moved[block, t] = difference
+            total[block, t] = size
 
 
 @kernel
-def _load(column, gradient, F, G, C, j):
-    """Copy column j of F and compute its gradient ``G f − c``."""
+def _curvatures(G):
+    """Diagonal of G and its inverse, 0 where it is 0: such coordinates rest."""
+    r = G.shape[0]
+    curvature, inverse = np.empty(r, G.dtype), np.zeros(r, G.dtype)
+    for t in range(r):
+        curvature[t] = G[t, t]
+        if curvature[t] > 0:
+            inverse[t] = 1 / curvature[t]
+    return curvature, inverse
+
+
+@kernel
+def _load_(columns, gradients, F, G, C, start, width):
+    """Copy columns of F, each in one piece, and compute their gradients ``G f − c``."""
     r = F.shape[0]
     for t in range(r):
-        column[t] = F[t, j]
-        gradient[t] = -C[t, j]
-    for s in range(r):
-        value = column[s]
-        if value != 0:
-            row = G[s]
-            for t in range(r):
-                gradient[t] += value * row[t]
+        source, cross = F[t, start : start + width], C[t, start : start + width]
+        for b in range(width):
+            columns[b, t] = source[b]
+            gradients[b, t] = -cross[b]
+    for b in range(width):
+        gradient = gradients[b]
+        for s in range(r):
+            value = columns[b, s]
+            if value != 0:
+                row = G[s]
+                for t in range(r):
+                    gradient[t] += value * row[t]
 
 
 @kernel
-def _best_step(column, gradient, G):
-    """Coordinate, step and decrease of the best single step; coordinates with G_qq = 0 rest."""
+def _note_decreases_(decrease, column, gradient, curvature, inverse):
+    """What the best step of each coordinate alone would bring."""
     zero = column.dtype.type(0)
     half = column.dtype.type(0.5)
-    best = 0
-    best_step = zero
-    best_decrease = zero
-    for q in range(column.size):
-        curvature = G[q, q]
-        if curvature > zero:
-            new = column[q] - gradient[q] / curvature
-            step = (new if new > zero else zero) - column[q]
-            decrease = -gradient[q] * step - half * curvature * step * step
-            if decrease > best_decrease:
-                best, best_step, best_decrease = q, step, decrease
-    return best, best_step, best_decrease
+    for t in range(column.size):
+        new = column[t] - gradient[t] * inverse[t]
+        new = new if new > zero else zero
+        step = new - column[t]
+        decrease[t] = -step * (gradient[t] + half * curvature[t] * step)
+
+
+@kernel
+def _largest(values):
+    """Index of the first of the largest values."""
+    best, most = 0, values[0]
+    for t in range(1, values.size):
+        if values[t] > most:
+            best, most = t, values[t]
+    return best
