@@ -28,10 +28,10 @@ class Dataset:
     ----------
     name : str
         Short name.
-    X : array or sparse matrix (m, n)
-        The data.
-    n_components : int
-        How many components to look for.
+    X : array or sparse matrix (m, n), or None
+        The data; None where only the axes are known.
+    n_components : int or None
+        How many components to look for, where that is known.
     rows, columns : Axis
         What the rows and columns of X stand for.
     W, H : arrays (m, r) and (r, n), or None
@@ -46,7 +46,7 @@ class Dataset:
 
     name: str
     X: Any = field(repr=False)
-    n_components: int
+    n_components: int | None
     rows: Axis
     columns: Axis
     W: np.ndarray | None = field(default=None, repr=False)
@@ -58,8 +58,8 @@ class Dataset:
     terms: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
-        m, n = self.X.shape
-        if len(self.rows.values) != m or len(self.columns.values) != n:
+        shape = len(self.rows.values), len(self.columns.values)
+        if self.X is not None and self.X.shape != shape:
             raise ValueError(f"the axes of {self.name!r} do not fit X {self.X.shape}")
 
     def picture(self, pixels: np.ndarray) -> np.ndarray:
