@@ -1,6 +1,5 @@
 """Running and caching: every run is made once, in one thread, and kept in one SQLite file."""
 
-import ast
 import hashlib
 import json
 import sqlite3
@@ -26,26 +25,6 @@ from nmfmerge import metrics, nmf, nmf_merge
 from reproduce.sets import SETS, matrix
 
 MAX_ITER = 1_000_000
-
-# Which files decide the numbers: all of these, but of the solvers only the one in use.
-SHARED = (
-    "data/*",
-    "kernels/*",
-    "solvers/*",
-    "init.py",
-    "merge.py",
-    "pipeline.py",
-    "recover.py",
-    "run.py",
-)
-NO_NUMBERS = {"__init__", "reference"}
-SOLVER_FILES = {
-    "hals": {"hals"},
-    "accelerated": {"hals", "accelerated", "extrapolate"},
-    "gcd": {"gcd"},
-    "alspgrad": {"alspgrad"},
-    "mu": {"mu"},
-}
 
 
 @dataclass(frozen=True)
@@ -91,26 +70,22 @@ def pair(data: str, *, rank=None, extra=None, loose=1e-4, **start) -> tuple[Run,
 
 @cache
 def code_version(solver: str) -> str:
-    """Version of the package and a digest of what this solver computes with.
+    """Version of the package and a digest of what the solver computes in a few iterations.
 
-    Comments, docstrings and the other solvers do not count: a change of theirs changes no number.
+    A change of the code that changes no number, to nine digits, changes no version.
     """
     if solver == "sklearn":
         return version("scikit-learn")
-    root = Path(nmfmerge.__file__).parent
-    others = set().union(*SOLVER_FILES.values()) - SOLVER_FILES[solver]
     digest = hashlib.sha256()
-    for path in sorted(path for pattern in SHARED for path in root.glob(pattern)):
-        if path.suffix == ".py" and path.stem not in NO_NUMBERS | others:
-            tree = ast.parse(path.read_text(encoding="utf-8"))
-            for node in ast.walk(tree):
-                if isinstance(node, _DOCUMENTED) and ast.get_docstring(node) is not None:
-                    del node.body[0]
-            digest.update(ast.dump(tree).encode())
+    for init in ("random", "nndsvdar"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # these few iterations do not converge
+            result = nmf_merge(
+                matrix("melody"), 3, solver=solver, init=init, random_state=0, max_iter=20
+            )
+        for F in (result.W, result.H):
+            digest.update(" ".join(f"{value:.9e}" for value in F.ravel()).encode())
     return f"{nmfmerge.__version__}+{digest.hexdigest()[:8]}"
-
-
-_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef)
 
 
 class Store:
@@ -199,20 +174,13 @@ def _begin_worker(path: Path) -> None:
 def _perform_chain(chain: list[Run]) -> tuple[int, str]:
     """Make runs from one start, one after the other."""
     for run in chain:
-        _warm_up(run.solver)
+        code_version(run.solver)  # compiles, before the clock runs
         record, W, H = _perform(run, _worker_store)
         _worker_store.put(run, record | {"environment": _environment()}, W, H)
     return len(chain), f"{run}: {record['error']:.5g} %, {record['seconds']:.3g} s"
 
 
 _environment = cache(environment)
-
-
-@cache
-def _warm_up(solver: str) -> None:
-    """Compile before the clock runs."""
-    if solver != "sklearn":
-        nmf_merge(matrix("melody"), 2, n_extra=1, solver=solver, max_iter=2)
 
 
 def _perform(run: Run, store: Store) -> tuple[dict, np.ndarray, np.ndarray]:
