@@ -24,13 +24,14 @@ def test_signatures_are_frozen():
         "max_time",
         "random_state",
         "callback",
+        "checkpoint",
         "verbose",
     ]
     assert list(inspect.signature(nmfmerge.nmf).parameters) == ["X", "n_components", *shared]
     merged = list(inspect.signature(nmfmerge.nmf_merge).parameters)
     assert sorted(merged) == sorted(["X", "n_components", "n_extra", "tol_intermediate", *shared])
     estimator = list(inspect.signature(nmfmerge.NMFMerge).parameters)
-    assert estimator == merged[1:]
+    assert estimator == [name for name in merged[1:] if name != "checkpoint"]
     merge = inspect.signature(nmfmerge.merge_components)
     assert str(merge).startswith("(W: numpy.ndarray, H: numpy.ndarray, n_components: int = 1, *, "
                                  "max_penalty: float | None = None, order:")  # fmt: skip

@@ -1,16 +1,19 @@
 """`nmf` and `nmf_merge`, and the single steps `recover_components` and `merge_components`."""
 
 import warnings
+from os import PathLike
 from typing import Any
 
 import numpy as np
 
 from nmfmerge import validation as check
+from nmfmerge.checkpoint import Checkpoint
+from nmfmerge.data import DataMatrix
 from nmfmerge.init import INITS
 from nmfmerge.merge import MergeTree, Order, merge
 from nmfmerge.result import Factorization
 from nmfmerge.run import Run
-from nmfmerge.solvers import SOLVERS, Limits
+from nmfmerge.solvers import SOLVERS, Limits, Solver
 from nmfmerge.solvers.loop import Callback
 
 RandomState = int | np.random.Generator | np.random.RandomState | None
@@ -28,6 +31,7 @@ def nmf(
     max_time: float | None = None,
     random_state: RandomState = None,
     callback: Callback | None = None,
+    checkpoint: str | PathLike[str] | None = None,
     verbose: int = 0,
 ) -> Factorization:
     r"""Factorize a nonnegative matrix, X ≈ WH, by one solver from one start.
@@ -56,6 +60,9 @@ def nmf(
         Seed of the random starts. None is a fixed seed: the same call gives the same answer.
     callback : callable, optional
         Called with a `Progress` after each iteration; a true return value stops the run.
+    checkpoint : path, optional
+        File to keep the state of the run in. If it is there already, the run goes on from it and
+        ends at the same bits as if it had not been cut off. The file is not deleted.
     verbose : int
         1 prints a line a stage, 2 also a line every 100 iterations.
 
@@ -81,8 +88,9 @@ def nmf(
     """
     tol = check.check_real("tol", tol, low=0)
     run = _prepare(
-        X, n_components, solver, init, max_iter, max_time, random_state, callback, verbose
-    )
+        X, n_components, solver, init, max_iter, max_time, random_state, callback, verbose,
+        checkpoint=checkpoint, asked={"tol": tol},
+    )  # fmt: skip
     with run:
         run.initialize()
         run.solve("final", tol)
@@ -102,6 +110,7 @@ def nmf_merge(
     max_time: float | None = None,
     random_state: RandomState = None,
     callback: Callback | None = None,
+    checkpoint: str | PathLike[str] | None = None,
     verbose: int = 0,
 ) -> Factorization:
     """Factorize a nonnegative matrix, X ≈ WH, by NMF-Merge (Guo & Holy).
@@ -112,7 +121,7 @@ def nmf_merge(
 
     Parameters
     ----------
-    X, n_components, solver, init, tol, max_time, random_state, callback, verbose
+    X, n_components, solver, init, tol, max_time, random_state, callback, checkpoint, verbose
         As in `nmf`. An existing solution given as ``init`` is improved.
     n_extra : int, optional
         Number k of extra components; default max(1, round(0.2·r)). r + k is at most min(m, n).
@@ -151,8 +160,9 @@ def nmf_merge(
     loose = float(np.sqrt(tol)) if loose is None else loose
     k = None if n_extra is None else check.check_integer("n_extra", n_extra, low=0)
     run = _prepare(
-        X, n_components, solver, init, max_iter, max_time, random_state, callback, verbose
-    )
+        X, n_components, solver, init, max_iter, max_time, random_state, callback, verbose,
+        checkpoint=checkpoint, asked={"tol": tol, "tol_intermediate": loose, "n_extra": k},
+    )  # fmt: skip
     k = _extra_components(k, run.n_components, run.data.shape)
     with run:
         run.initialize()
@@ -263,6 +273,8 @@ def _prepare(
     callback: Any = None,
     verbose: Any = 0,
     names: tuple[str, str] = check.INIT_NAMES,
+    checkpoint: Any = None,
+    asked: dict[str, Any] | None = None,
 ) -> Run:
     """Check all arguments that the entry points share, X last, and make the run."""
     solver = SOLVERS[check.check_word("solver", solver, SOLVERS)]
@@ -277,10 +289,31 @@ def _prepare(
     init = check.check_init(init, INITS)
     data = check.check_X(X)
     r = check.check_n_components(n_components, data.shape)
+    file = None
+    if checkpoint is not None:
+        path = check.check_file("checkpoint", checkpoint)
+        file = Checkpoint(path, _question(data, r, solver, init, random_state, **asked or {}))
     if isinstance(init, str):
-        return Run(data, r, solver, limits, start=lambda: INITS[init](data, r, rng))
+        return Run(data, r, solver, limits, lambda: INITS[init](data, r, rng), file)
     start = check.check_fit(init[0], init[1], data, r, names=names)
-    return Run(data, r, solver, limits, start=lambda: start)
+    return Run(data, r, solver, limits, lambda: start, file)
+
+
+def _question(
+    data: DataMatrix, r: int, solver: type[Solver], init: Any, random_state: Any, **more: Any
+) -> dict[str, Any]:
+    """What a run was asked: by this a checkpoint is known to be its own."""
+    seed = random_state if random_state is None or isinstance(random_state, int) else "a generator"
+    return {
+        "shape": list(data.shape),
+        "dtype": str(data.dtype),
+        "norm2": data.norm2,
+        "n_components": r,
+        "solver": solver.__name__,
+        "init": init if isinstance(init, str) else "given factors",
+        "random_state": seed,
+        **more,
+    }
 
 
 def _extra_components(k: int | None, r: int, shape: tuple[int, int]) -> int:

@@ -38,6 +38,17 @@ class History:
     seconds: np.ndarray
     fitting_error: np.ndarray
 
+    @classmethod
+    def of(
+        cls, step: Sequence[float], seconds: Sequence[float], fitting_error: Sequence[float]
+    ) -> "History":
+        """A history from lists."""
+        return cls(np.array(step), np.array(seconds), np.array(fitting_error))
+
+    def as_lists(self) -> tuple[list[float], list[float], list[float]]:
+        """Lists to go on with."""
+        return self.step.tolist(), self.seconds.tolist(), self.fitting_error.tolist()
+
 
 @dataclass(frozen=True)
 class Stage:

@@ -2,17 +2,19 @@
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from time import perf_counter
 from types import TracebackType
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from nmfmerge.checkpoint import Checkpoint, State
 from nmfmerge.data import DataMatrix
 from nmfmerge.init import Factors
 from nmfmerge.merge import MergeTree, merge
 from nmfmerge.recover import recover
-from nmfmerge.result import Factorization, Stage, Status
+from nmfmerge.result import Factorization, History, Stage, Status
 from nmfmerge.solvers import Limits, Outcome, Point, Solver, iterate
 from nmfmerge.solvers.point import percent
 
@@ -40,7 +42,8 @@ class Run:
     """Carries the factors from stage to stage.
 
     Used as a context: a stop by time, callback or Ctrl-C leaves the ``with`` block, and `result`
-    then returns the best that is there, with as many components as were asked for.
+    then returns the best that is there, with as many components as were asked for. With a
+    checkpoint, stages that are behind the run already pass without doing anything.
     """
 
     def __init__(
@@ -50,12 +53,14 @@ class Run:
         solver: type[Solver],
         limits: Limits,
         start: Callable[[], Factors],
+        checkpoint: Checkpoint | None = None,
     ) -> None:
         self.data = data
         self.n_components = n_components
         self.solver = solver
         self.limits = limits
         self.start = start
+        self.checkpoint = checkpoint
         self.stages: list[Stage] = []
         self.status = Status.DONE
         self._last_stage = ""
@@ -64,20 +69,37 @@ class Run:
         self._point: Point | None = None
         self._fallback: Factors | None = None  # the initial stage's solution
         self._fallback_objective = np.inf
+        self._restored: State | None = None  # until the stage it stopped in goes on
 
     def initialize(self) -> None:
-        """Put the initial factors in place."""
-        self._point = Point(self.data, *self.start())
+        """Put the initial factors in place, or those of the checkpoint."""
+        state = self.checkpoint.load() if self.checkpoint else None
+        if state is None:
+            self._point = Point(self.data, *self.start())
+        else:
+            self._restore(state)
 
     def solve(self, stage: str, tol: float) -> None:
         """Run the solver until ``tol``."""
+        if self._is_behind(stage):
+            return
         began = perf_counter()
-        outcome = self._iterate(stage, tol)
+        if self._restored is not None:
+            began -= self._restored.stage_seconds
+        solver = self.solver()
+        outcome = self._iterate(stage, tol, solver, began)
+        unfinished = outcome.status in (Status.MAX_TIME, Status.MAX_ITER)
+        if unfinished:  # a run with higher limits goes on from here
+            self._save(began, solver, outcome.history)
         self._record(stage, began, outcome)
         self._halt_if_stopped(stage, outcome)
+        if not unfinished or stage != "final":
+            self._save()
 
     def recover(self, k: int, tol: float) -> None:
         """Add ``k`` components; ``tol`` is for the loose NMF between rounds."""
+        if self._is_behind("recover"):
+            return
         began = perf_counter()
         self._fallback = Wt, H = self.point.Wt, self.point.H
         self._fallback_objective = self.point.objective()
@@ -86,7 +108,7 @@ class Run:
 
         def refine(Wt: np.ndarray, H: np.ndarray) -> Factors:
             self._point = Point(self.data, Wt, H)
-            rounds.append(self._iterate("recover", tol))
+            rounds.append(self._iterate("recover", tol, self.solver()))
             self._halt_if_stopped("recover", rounds[-1])
             return self.point.Wt, self.point.H
 
@@ -94,9 +116,15 @@ class Run:
         self.data.forget_svd()
         self._point = Point(self.data, Wt, H)
         self._record("recover", began, Outcome.joined(rounds))
+        self._save()
 
     def merge(self) -> None:
         """Merge down to the number of components asked for."""
+        if not self._is_behind("merge"):
+            self._merge()
+            self._save()
+
+    def _merge(self) -> None:
         began = perf_counter()
         Wt, H, self.merges = merge(self.point.Wt, self.point.H, self.n_components)
         self._point = Point(self.data, Wt, H)
@@ -151,8 +179,62 @@ class Run:
             return True
         return kind is _Halt
 
-    def _iterate(self, stage: str, tol: float) -> Outcome:
-        return iterate(self.solver(), self.point, stage=stage, tol=tol, limits=self.limits)
+    def _iterate(
+        self, stage: str, tol: float, solver: Solver, began: float | None = None
+    ) -> Outcome:
+        """Run the loop; with ``began``, as a stage that a checkpoint can cut in two."""
+        before = None
+        if self._restored is not None:
+            before = self._restored.history
+            solver.restore(self.point, self._restored.arrays)
+            self._restored = None
+
+        def keep(history: Callable[[], History]) -> None:
+            if began is not None and self.checkpoint is not None and self.checkpoint.due():
+                self._save(began, solver, history())
+
+        return iterate(
+            solver, self.point, stage=stage, tol=tol, limits=self.limits, before=before, keep=keep
+        )
+
+    def _is_behind(self, stage: str) -> bool:
+        return any(known.name == stage for known in self.stages)
+
+    def _save(
+        self, began: float = 0.0, solver: Solver | None = None, history: History | None = None
+    ) -> None:
+        """Save where the run stands: between two stages, or in one with its solver and history."""
+        if self.checkpoint is None:
+            return
+        arrays = {"Wt": self.point.Wt, "H": self.point.H}
+        if self._fallback is not None:
+            arrays["fallback Wt"], arrays["fallback H"] = self._fallback
+        state = State(
+            elapsed=self.limits.elapsed(),
+            stages=self.stages,
+            arrays=arrays | (solver.state() if solver else {}),
+            fallback_objective=self._fallback_objective,
+            merges=self.merges,
+            generalized_singular_values=self.generalized_singular_values,
+            stage_seconds=perf_counter() - began if solver else 0.0,
+            history=history,
+        )
+        self.checkpoint.save(state)
+
+    def _restore(self, state: State) -> None:
+        arrays = state.arrays
+        self.limits = replace(self.limits, began=perf_counter() - state.elapsed)
+        self.stages = state.stages
+        self.merges = state.merges
+        self.generalized_singular_values = state.generalized_singular_values
+        self._point = Point(self.data, arrays.pop("Wt"), arrays.pop("H"))
+        if "fallback Wt" in arrays:
+            self._fallback = arrays.pop("fallback Wt"), arrays.pop("fallback H")
+        self._fallback_objective = state.fallback_objective
+        iterated = [stage for stage in self.stages if stage.history is not None]
+        if iterated:
+            self.status, self._last_stage = iterated[-1].status, iterated[-1].name
+        self._restored = state if state.history is not None else None
 
     def _halt_if_stopped(self, stage: str, outcome: Outcome) -> None:
         self.status = outcome.status
@@ -177,7 +259,7 @@ class Run:
     def _settle_for_best(self) -> None:
         """After a stop: merge what is over-complete; keep the initial solution if it is better."""
         if len(self.point.H) > self.n_components:
-            self.merge()
+            self._merge()
         if self._fallback is not None and self._fallback_objective < self.point.objective():
             self._point = Point(self.data, *self._fallback)
             self.merges = None

@@ -3,8 +3,10 @@
 Messages name the argument as the user typed it, what was expected, what came, and the fix.
 """
 
+import os
 from collections.abc import Callable, Mapping
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -187,6 +189,18 @@ def check_callable(name: str, value: Any) -> Callable[..., Any] | None:
     if value is not None and not callable(value):
         raise TypeError(f"{name}={_short(value)} is a {type(value).__name__}; expected a function")
     return value
+
+
+def check_file(name: str, value: Any) -> Path:
+    """Check a file that is to be written, in a folder that is there."""
+    if not isinstance(value, str | os.PathLike):
+        raise TypeError(f"{name}={_short(value)} is a {type(value).__name__}; expected a path")
+    path = Path(value)
+    if path.is_dir():
+        raise ValueError(f"{name}={str(path)!r} is a folder; expected a file")
+    if not path.parent.is_dir():
+        raise ValueError(f"{name}={str(path)!r}: there is no folder {str(path.parent)!r}; make it")
+    return path
 
 
 def _check_sparse(X: Any) -> Any:

@@ -43,6 +43,17 @@ class AcceleratedHALS(HALS):
         if self._momentum is not None:
             self._momentum.keep_better(point)
 
+    def state(self) -> dict[str, np.ndarray]:
+        """The momentum, once there is one."""
+        return self._momentum.state() if self._momentum is not None else {}
+
+    def restore(self, point: Point, state: dict[str, np.ndarray]) -> None:
+        """Take up the momentum again."""
+        if state:
+            self.n_sweeps = _SWEEPS
+            self._momentum = _Momentum(point)
+            self._momentum.restore(state)
+
     def _iterate_extrapolated(self, point: Point, momentum: "_Momentum") -> float:
         self.clear_steps(point)
         first, second = momentum.sides
@@ -71,6 +82,20 @@ class _Momentum:
         self.objective = np.inf
         self.weight, self.bound, self.last_weight = _BETA, 1.0, _BETA
         self.resting = True  # the next step is a plain one
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Everything, as arrays."""
+        scalars = [self.objective, self.weight, self.bound, self.last_weight, self.resting]
+        swept = {f"swept {side}": F for side, F in self.swept.items()}
+        return {"accepted": self.accepted, "scalars": np.array(scalars, dtype=np.float64), **swept}
+
+    def restore(self, state: dict[str, np.ndarray]) -> None:
+        """Undo `state`."""
+        self.swept = {side: state[f"swept {side}"] for side in self.sides}
+        self.accepted = state["accepted"]
+        scalars = state["scalars"].tolist()
+        self.objective, self.weight, self.bound, self.last_weight = scalars[:4]
+        self.resting = bool(scalars[4])
 
     def push(self, point: Point, side: Side) -> None:
         """Extrapolate one factor along what it moved since it was swept last."""

@@ -33,6 +33,13 @@ class Solver(ABC):
     def settle(self, point: Point) -> None:  # noqa: B027
         """Leave ``point`` fit to be returned after an iteration was cut off; by default it is."""
 
+    def state(self) -> dict[str, np.ndarray]:
+        """What another solver needs to go on from here to the same bits; by default nothing."""
+        return {}
+
+    def restore(self, point: Point, state: dict[str, np.ndarray]) -> None:  # noqa: B027
+        """Go on where a solver with that state stopped."""
+
     def update(self, point: Point, side: Side) -> None:
         """Update one factor and note how far its components moved."""
         F, G, C = point.subproblem(side)

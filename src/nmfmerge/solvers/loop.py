@@ -109,14 +109,23 @@ class Outcome:
         )
 
 
-def iterate(solver: Solver, point: Point, *, stage: str, tol: float, limits: Limits) -> Outcome:
+def iterate(
+    solver: Solver,
+    point: Point,
+    *,
+    stage: str,
+    tol: float,
+    limits: Limits,
+    before: History | None = None,
+    keep: Callable[[Callable[[], History]], object] | None = None,
+) -> Outcome:
     """Improve ``point`` until the step rule holds or a limit is reached.
 
-    The step rule: ‖new − old‖ ≤ tol·‖new + old‖ for every column of W and row of H.
+    The step rule: ‖new − old‖ ≤ tol·‖new + old‖ for every column of W and row of H. ``before`` is
+    the history of a loop that this one continues; ``keep`` is called where it could be continued,
+    with a function that gives the history so far.
     """
-    steps: list[float] = []
-    seconds: list[float] = []
-    errors: list[float] = []
+    steps, seconds, errors = before.as_lists() if before else ([], [], [])
     status = Status.MAX_ITER
     try:
         while len(errors) < limits.max_iter:
@@ -136,13 +145,14 @@ def iterate(solver: Solver, point: Point, *, stage: str, tol: float, limits: Lim
             if steps[-1] <= tol:
                 status = Status.CONVERGED
                 break
+            if keep is not None:
+                keep(lambda: History.of(steps, seconds, errors))
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
         point.forget_products()  # the cut may have come before a change was noted
         solver.settle(point)
     n_iter = len(errors)  # a last iteration that was cut off has no entry here
-    history = History(np.array(steps[:n_iter]), np.array(seconds[:n_iter]), np.array(errors))
-    return Outcome(status, n_iter, history)
+    return Outcome(status, n_iter, History.of(steps[:n_iter], seconds[:n_iter], errors))
 
 
 def _read_only(F: np.ndarray) -> np.ndarray:
