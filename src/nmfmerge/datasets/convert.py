@@ -37,7 +37,9 @@ def spectrogram(
 def read_wav(path: Path) -> tuple[int, np.ndarray]:
     """Sampling rate and signal of a WAV file, channels averaged, integers scaled to [−1, 1)."""
     rate, sound = wavfile.read(path)
-    if sound.dtype.kind == "i":
+    if sound.dtype == np.uint8:  # eight bits are stored with silence at 128
+        sound = (sound - 128.0) / 128
+    elif sound.dtype.kind == "i":
         sound = sound / -float(np.iinfo(sound.dtype).min)
     return rate, sound if sound.ndim == 1 else sound.mean(axis=1)
 
@@ -59,6 +61,26 @@ def bin_lcms(
     seconds : array (n_scans // scans_per_bin,)
         Retention time at which each column begins.
     """
+    times, scan, masses, intensities = read_andi_run(path)
+    row = bin_index(masses, first_mz, 1.0, n_mz)
+    inside = (row >= 0) & (row < n_mz) & (scan < n_scans)
+    X = np.zeros((n_mz, n_scans // scans_per_bin))
+    np.add.at(X, (row[inside], scan[inside] // scans_per_bin), intensities[inside])
+    return X, times[: X.shape[1] * scans_per_bin : scans_per_bin]
+
+
+def read_andi_run(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The points of a netCDF (ANDI) LC-MS run.
+
+    Returns
+    -------
+    times : array (n_scans,)
+        Retention time of each scan in seconds.
+    scan : array of int (n_points,)
+        Scan of each point.
+    masses, intensities : arrays (n_points,)
+        Its m/z and intensity.
+    """
     with netcdf_file(path, mmap=False) as run:
         masses, intensities, starts, times = (
             np.array(run.variables[name].data, dtype=kind)
@@ -70,9 +92,11 @@ def bin_lcms(
             )
         )
     scan = np.repeat(np.arange(len(starts)), np.diff([*starts, len(masses)]))
-    row = np.floor(masses - first_mz).astype(np.int64)
-    row[masses == first_mz + n_mz] = n_mz - 1  # the last bin has its upper edge, as a histogram's
-    inside = (row >= 0) & (row < n_mz) & (scan < n_scans)
-    X = np.zeros((n_mz, n_scans // scans_per_bin))
-    np.add.at(X, (row[inside], scan[inside] // scans_per_bin), intensities[inside])
-    return X, times[: X.shape[1] * scans_per_bin : scans_per_bin]
+    return times, scan, masses, intensities
+
+
+def bin_index(values: np.ndarray, low: float, width: float, n: int) -> np.ndarray:
+    """Number of the bin of each value; outside of 0 … n − 1 where it is in none of the n bins."""
+    index = np.floor((values - low) / width).astype(np.int64)
+    index[values == low + n * width] = n - 1  # the last bin has its upper edge, as a histogram's
+    return index

@@ -1,0 +1,112 @@
+"""From what a reader found to a Dataset: one array chosen, checked, and given its axes."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from nmfmerge.datasets.base import Axis, Dataset
+from nmfmerge.io.errors import FormatError
+
+
+def build(
+    path: Path,
+    X: Any,
+    rows: Axis | None = None,
+    columns: Axis | None = None,
+    *,
+    image_shape: tuple[int, int] | None = None,
+    description: str = "",
+) -> Dataset:
+    """Check X and make a Dataset of it; rows and columns without names are numbered."""
+    X = check_matrix(path, X)
+    m, n = X.shape
+    return Dataset(
+        name=path.stem,
+        X=X,
+        n_components=None,
+        rows=Axis("row", np.arange(m)) if rows is None else rows,
+        columns=Axis("column", np.arange(n)) if columns is None else columns,
+        description=description,
+        image_shape=image_shape,
+        source=str(path),
+    )
+
+
+def check_matrix(path: Path, X: Any) -> Any:
+    """Check that X is a matrix of real numbers; a sparse one becomes CSR."""
+    if not sp.issparse(X):
+        X = np.asarray(X)
+    if X.dtype.kind == "c":
+        raise FormatError(f"{path} holds complex numbers: store their absolute values")
+    if X.dtype.kind not in "fiub":
+        raise FormatError(f"{path} holds {X.dtype} values, not numbers: store a numeric matrix")
+    if X.ndim != 2:
+        raise FormatError(
+            f"{path} holds an array of {X.ndim} dimension(s), {_size(X.shape)}: reshape it to a "
+            "matrix of rows and columns and store that"
+        )
+    if 0 in X.shape:
+        raise FormatError(f"{path} holds an empty matrix, {_size(X.shape)}: store one with entries")
+    return _canonical(X) if sp.issparse(X) else X
+
+
+def _canonical(X: Any) -> Any:
+    """CSR without duplicates; indices out of range are an error here, not a crash later."""
+    if X.format in ("csr", "csc", "bsr"):
+        X.check_format(full_check=True)
+    X = X.tocsr()
+    X.sum_duplicates()
+    return X
+
+
+def choose(path: Path, shapes: Mapping[str, Any], variable: str | None) -> str:
+    """The name of the array to read, where a file may hold several.
+
+    Parameters
+    ----------
+    path : Path
+        The file, for messages.
+    shapes : mapping of str to tuple of int or None
+        Shape of each array that could be read, None where it is not known.
+    variable : str or None
+        The user's choice.
+    """
+    listed = ", ".join(
+        repr(name) if shape is None else f"{name!r} ({_size(shape)})"
+        for name, shape in shapes.items()
+    )
+    if not shapes:
+        raise FormatError(f"{path} holds no numeric array: store the matrix in it")
+    if variable is None and len(shapes) > 1:
+        raise FormatError(
+            f"{path} holds several arrays: choose one with variable=; it has {listed}"
+        )
+    if variable is None:
+        return next(iter(shapes))
+    if variable not in shapes:
+        raise FormatError(f"{path} has no array {variable!r}: choose with variable= from {listed}")
+    return variable
+
+
+def named_axis(default: str, names: Iterable[str], title: str = "") -> Axis:
+    """An axis of names, which are numbers where all of them are."""
+    values = [str(name) for name in names]
+    return Axis(title.strip() or default, _numbers(values))
+
+
+def _numbers(names: list[str]) -> np.ndarray:
+    for kind in (int, float):
+        try:
+            numbers = np.array([kind(name) for name in names if "_" not in name])
+        except (ValueError, OverflowError):
+            continue
+        if len(numbers) == len(names) and numbers.dtype != object:
+            return numbers
+    return np.array(names, dtype=np.str_)
+
+
+def _size(shape: tuple[int, ...]) -> str:
+    return " × ".join(str(length) for length in shape) or "a single number"

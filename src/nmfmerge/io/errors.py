@@ -1,0 +1,28 @@
+"""What goes wrong when a file is read, in one sentence, and the import of optional libraries."""
+
+import importlib
+from typing import Any
+
+
+class FormatError(ValueError):
+    """A file does not hold what its format promises; the message says what to do."""
+
+
+class MissingLibrary(FormatError):
+    """A format needs a library that is not installed; the message has the command."""
+
+
+def library(module: str, reading: str, package: str, extra: str) -> Any:
+    """Import the library that reading something needs, or say how to install it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingLibrary(
+            f'reading {reading} needs {package}: pip install "nmfmerge[{extra}]"'
+        ) from error
+
+
+def one_line(error: BaseException) -> str:
+    """The message of an error on one line, not too long, without a full stop."""
+    text = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+    return text if len(text) <= 160 else text[:157] + "..."

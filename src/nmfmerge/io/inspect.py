@@ -1,0 +1,141 @@
+"""What a data set holds, in numbers, and what stands in the way of a fit, in sentences."""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from nmfmerge.datasets.base import Dataset
+
+_DYNAMIC_RANGE = 1e6  # largest over typical value from which a least-squares fit sees little else
+
+
+def describe(data: Dataset) -> dict[str, Any]:
+    """Describe a data set, for people and as JSON.
+
+    Parameters
+    ----------
+    data : Dataset
+        What `read` returned, or any other data set with X.
+
+    Returns
+    -------
+    dict
+        name, shape, kind ("dense" or "sparse"), dtype, stored (entries kept in memory), density
+        (part of the entries that are not zero), min, max and mean of the finite entries (None
+        without any), negative, nan and infinite (numbers of entries), zero_rows, zero_columns,
+        megabytes, rows and columns (labels), and problems: sentences that say what is wrong and
+        what to do.
+    """
+    X: Any = data.X
+    if X is None:
+        raise ValueError(f"{data.name!r} has axes but no data: read the file first")
+    sparse = sp.issparse(X)
+    X = X.tocsr() if sparse else np.asarray(X)
+    values = X.data if sparse else X
+    m, n = (int(length) for length in X.shape)
+    facts: dict[str, Any] = {
+        "name": data.name,
+        "shape": [m, n],
+        "kind": "sparse" if sparse else "dense",
+        "dtype": str(X.dtype),
+        "stored": int(values.size),
+        "density": int(np.count_nonzero(values)) / (m * n),
+        **_range(values, m * n),
+        "zero_rows": _zeros(X, 1),
+        "zero_columns": _zeros(X, 0),
+        "megabytes": _bytes(X) / 1e6,
+        "rows": data.rows.label,
+        "columns": data.columns.label,
+    }
+    facts["problems"] = _problems(facts, values, data.n_components)
+    return facts
+
+
+def _range(values: np.ndarray, size: int) -> dict[str, Any]:
+    """Extremes and bad entries; what a sparse matrix leaves out counts as zero."""
+    bad = {"nan": 0, "infinite": 0}
+    if values.dtype.kind == "f":
+        left_out = size - values.size
+        bad = {"nan": int(np.isnan(values).sum()), "infinite": int(np.isinf(values).sum())}
+        if any(bad.values()):
+            values = values[np.isfinite(values)]
+        size = left_out + values.size
+    negative = int((values < 0).sum())
+    if size == 0:
+        return {"min": None, "max": None, "mean": None, "negative": negative, **bad}
+    ends = [float(values.min()), float(values.max())] if values.size else []
+    if values.size < size:
+        ends.append(0.0)
+    mean = float(values.sum(dtype=np.float64)) / size
+    return {"min": min(ends), "max": max(ends), "mean": mean, "negative": negative, **bad}
+
+
+def _zeros(X: Any, axis: int) -> int:
+    """How many rows (axis 1) or columns (axis 0) are all zero."""
+    if sp.issparse(X):
+        coordinates = X.tocoo()
+        filled = (coordinates.row if axis else coordinates.col)[coordinates.data != 0]
+        return int(X.shape[1 - axis] - len(np.unique(filled)))
+    return int((~X.any(axis=axis)).sum())
+
+
+def _bytes(X: Any) -> int:
+    parts = (X.data, X.indices, X.indptr) if sp.issparse(X) else (X,)
+    return sum(part.nbytes for part in parts)
+
+
+def _problems(facts: dict[str, Any], values: np.ndarray, n_components: int | None) -> list[str]:
+    problems = []
+    if facts["negative"]:
+        problems.append(
+            f"{_count(facts['negative'], 'entry is', 'entries are')} negative (down to "
+            f"{facts['min']:.4g}) and NMF needs nonnegative data: clip, shift or take magnitudes."
+        )
+    for key, word in (("nan", "NaN"), ("infinite", "infinite")):
+        if facts[key]:
+            problems.append(
+                f"{_count(facts[key], 'entry is', 'entries are')} {word} and NMF needs finite "
+                "values: fill those entries, or drop their rows or columns."
+            )
+    for key, word in (("zero_rows", "row"), ("zero_columns", "column")):
+        if facts[key]:
+            problems.append(
+                f"{_count(facts[key], f'{word} is', f'{word}s are')} all zero and carry no "
+                "information: drop them to save time."
+            )
+    if facts["max"] == 0 and facts["min"] == 0:
+        problems.append("All entries are zero: check that the right array was read.")
+    problems += _scale_problems(facts, values)
+    smaller = min(facts["shape"])
+    if n_components is not None and n_components > smaller:
+        problems.append(
+            f"{n_components} components are more than the {smaller} that a matrix of this shape "
+            f"can have: ask for at most {smaller}."
+        )
+    if smaller == 1:
+        problems.append(
+            "The matrix has a single row or column, so there is nothing to separate: check the "
+            "separator of the file, or read more of it."
+        )
+    return problems
+
+
+def _scale_problems(facts: dict[str, Any], values: np.ndarray) -> list[str]:
+    if not facts["max"] or facts["max"] <= 0:
+        return []
+    if facts["max"] > 1e150:
+        return [f"Values reach {facts['max']:.3g}, too large to be squared: divide by the maximum."]
+    if facts["max"] < 1e-150:
+        return [f"All values are below {facts['max']:.3g}: divide by the maximum."]
+    typical = float(np.median(values[(values > 0) & (values <= facts["max"])]))
+    if facts["max"] > _DYNAMIC_RANGE * typical:
+        return [
+            f"The largest value is {facts['max'] / typical:.1e} times the typical one, so that a "
+            "least-squares fit sees little else: take square roots or logarithms first."
+        ]
+    return []
+
+
+def _count(number: int, one: str, several: str) -> str:
+    return f"{number:,} {one if number == 1 else several}"

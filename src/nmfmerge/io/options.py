@@ -1,0 +1,75 @@
+"""The options that readers take, each with its type and meaning, and their check."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Option:
+    """What one option of `read` takes; the bound is the least value, excluded where ``above``."""
+
+    kind: type
+    description: str
+    low: float | None = None
+    above: bool = False
+
+    @property
+    def expected(self) -> str:
+        """What a value must be, in words."""
+        words = {bool: "True or False", str: "a name", int: "a whole number", float: "a number"}
+        bound = "" if self.low is None else f" {'above' if self.above else 'of at least'} "
+        return words[self.kind] + bound + ("" if self.low is None else f"{self.low:g}")
+
+    def takes(self, value: Any) -> bool:
+        """Whether a value has the right type and range."""
+        if self.kind in (bool, str):
+            return isinstance(value, bool | np.bool_ if self.kind is bool else str)
+        if isinstance(value, bool | np.bool_):
+            return False
+        if not isinstance(value, Integral if self.kind is int else Real):
+            return False
+        number = float(value)
+        if self.low is None or not np.isfinite(number):
+            return bool(np.isfinite(number))
+        return number > self.low if self.above else number >= self.low
+
+
+OPTIONS: Mapping[str, Option] = {
+    "transpose": Option(bool, "swap rows and columns"),
+    "variable": Option(str, "name of the array to read"),
+    "header": Option(bool, "whether the first line has the names of the columns"),
+    "layer": Option(str, "layer to read instead of X"),
+    "window": Option(int, "samples in a window", low=2),
+    "hop": Option(int, "samples from one window to the next; half a window if not given", low=1),
+    "mz_bin": Option(float, "width of a bin in Da", low=0, above=True),
+    "mz_min": Option(float, "lower end of the m/z range"),
+    "mz_max": Option(float, "upper end of the m/z range"),
+    "time_bin": Option(float, "width of a bin in seconds; a column a scan if not given", 0, True),
+    "time_min": Option(float, "first second to read"),
+    "time_max": Option(float, "last second to read"),
+    "ms_level": Option(int, "level of the scans to read", low=1),
+}
+
+
+def check_options(options: Mapping[str, Any], known: tuple[str, ...], format_name: str) -> None:
+    """Check that a format takes these options with these values; None leaves an option out."""
+    for name, value in options.items():
+        if name not in known:
+            raise ValueError(
+                f"{name}={value!r} is not an option of the format {format_name!r}, which takes "
+                + ", ".join(known)
+            )
+        option = OPTIONS[name]
+        if value is not None and not option.takes(value):
+            raise ValueError(
+                f"{name}={value!r} is not right for the format {format_name!r}: expected "
+                f"{option.expected}"
+            )
+    for low, high in (("mz_min", "mz_max"), ("time_min", "time_max")):
+        least, most = options.get(low), options.get(high)
+        if least is not None and most is not None and least >= most:
+            raise ValueError(f"{low}={least!r} is not below {high}={most!r}: swap them")

@@ -1,0 +1,180 @@
+"""A file goes in, a Dataset comes out: the formats by suffix, and `read`."""
+
+import os
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from nmfmerge.datasets.base import Dataset
+from nmfmerge.io.arrays import read_npy, read_npz
+from nmfmerge.io.audio import read_sound, read_wave
+from nmfmerge.io.errors import FormatError, one_line
+from nmfmerge.io.hdf5 import read_hdf5, read_mat
+from nmfmerge.io.images import read_image_folder, read_tiff
+from nmfmerge.io.lcms import read_andi, read_mzml
+from nmfmerge.io.market import read_mtx
+from nmfmerge.io.options import check_options
+from nmfmerge.io.parquet import read_parquet
+from nmfmerge.io.single_cell import read_h5ad
+from nmfmerge.io.text import read_text
+from nmfmerge.io.zarrs import is_zarr, read_zarr
+
+_RUN = ("mz_bin", "mz_min", "mz_max", "time_bin", "time_min", "time_max")
+
+
+@dataclass(frozen=True)
+class Format:
+    """One format of files.
+
+    Attributes
+    ----------
+    name : str
+        Short name, its key in `FORMATS`.
+    suffixes : tuple of str
+        Endings of file names, in lower case; none for a folder.
+    description : str
+        One line.
+    reader : callable
+        ``reader(path, **options)`` returns a `Dataset`.
+    own_options : tuple of str
+        Names of the options that the reader takes.
+    extra : str or None
+        Extra of this package that the format needs: ``pip install "nmfmerge[extra]"``.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    description: str
+    reader: Callable[..., Dataset]
+    own_options: tuple[str, ...] = ()
+    extra: str | None = None
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Names of all options that `read` takes for this format."""
+        return (*self.own_options, "transpose")
+
+
+FORMATS: Mapping[str, Format] = {
+    fmt.name: fmt
+    for fmt in (
+        Format("npy", (".npy",), "NumPy array", read_npy),
+        Format("npz", (".npz",), "NumPy arrays or SciPy sparse matrix", read_npz, ("variable",)),
+        Format(
+            "text",
+            (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz"),
+            "table of numbers with or without names",
+            read_text,
+            ("header",),
+        ),
+        Format("parquet", (".parquet",), "Parquet table", read_parquet, extra="tables"),
+        Format("mtx", (".mtx", ".mtx.gz"), "Matrix Market, sparse or dense", read_mtx),
+        Format("mat", (".mat",), "MATLAB; version 7.3 needs [hdf5]", read_mat, ("variable",)),
+        Format("hdf5", (".h5", ".hdf5"), "HDF5 file", read_hdf5, ("variable",), "hdf5"),
+        Format("zarr", (".zarr",), "Zarr store", read_zarr, ("variable",), "hdf5"),
+        Format("h5ad", (".h5ad",), "AnnData, cells × genes", read_h5ad, ("layer",), "single-cell"),
+        Format("wav", (".wav",), "sound, as a spectrogram", read_wave, ("window", "hop")),
+        Format(
+            "sound",
+            (".flac", ".ogg"),
+            "compressed sound, as a spectrogram",
+            read_sound,
+            ("window", "hop"),
+            "audio",
+        ),
+        Format(
+            "mzml",
+            (".mzml", ".mzml.gz"),
+            "LC-MS run, binned",
+            read_mzml,
+            (*_RUN, "ms_level"),
+            "ms",
+        ),
+        Format("netcdf", (".cdf", ".nc"), "LC-MS run in netCDF (ANDI), binned", read_andi, _RUN),
+        Format("tiff", (".tif", ".tiff"), "TIFF or OME-TIFF stack", read_tiff, extra="images"),
+        Format("images", (), "folder of images of one size", read_image_folder, extra="images"),
+    )
+}
+
+
+def read(path: str | os.PathLike[str], **options: Any) -> Dataset:
+    """Read a data file into a `Dataset`; its suffix says which format it has.
+
+    Parameters
+    ----------
+    path : str or path
+        A file, a Zarr store or a folder of images.
+    **options
+        What the format takes: ``FORMATS[name].options``. All of them take ``transpose=True``,
+        which swaps rows and columns. None is the same as leaving an option out.
+
+    Returns
+    -------
+    Dataset
+        X, dense or CSR, with what is known of its rows and columns; n_components is None.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such file.
+    FormatError
+        The file cannot be read: a ValueError of one sentence that says what to do.
+    ValueError
+        The format does not take an option, or not with this value.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"{path} was not found: check its name and folder")
+    fmt = find_format(path)
+    check_options(options, fmt.options, fmt.name)
+    if path.is_file() and path.stat().st_size == 0:
+        raise FormatError(f"{path} is an empty file: write or copy it again")
+    given = {name: value for name, value in options.items() if value is not None}
+    transposed = given.pop("transpose", False)
+    data = replace(_call(fmt, path, given), name=_stem(fmt, path))
+    return _transpose(data) if transposed else data
+
+
+def find_format(path: Path) -> Format:
+    """The format of a path, by its suffix, or by what a folder holds."""
+    if path.is_dir():
+        return FORMATS["zarr" if is_zarr(path) else "images"]
+    for fmt in FORMATS.values():
+        if path.name.lower().endswith(fmt.suffixes):
+            return fmt
+    known = ", ".join(suffix for fmt in FORMATS.values() for suffix in fmt.suffixes)
+    raise FormatError(
+        f"{path} has a suffix that is not known: save it in one of the formats {known}, or name a "
+        "folder of images"
+    )
+
+
+def _call(fmt: Format, path: Path, options: Mapping[str, Any]) -> Dataset:
+    """Run a reader; its libraries stay silent, and what they raise becomes one sentence."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return fmt.reader(path, **options)
+    except (FormatError, PermissionError):
+        raise
+    except MemoryError as error:
+        raise FormatError(
+            f"{path} asks for more memory than there is: check that it is not damaged, or read less"
+        ) from error
+    except Exception as error:
+        raise FormatError(
+            f"{path} cannot be read as {fmt.name} ({one_line(error)}): check that the file is "
+            "complete and that its suffix says what it is"
+        ) from error
+
+
+def _stem(fmt: Format, path: Path) -> str:
+    endings = [suffix for suffix in fmt.suffixes if path.name.lower().endswith(suffix)]
+    return path.name[: -len(max(endings, key=len))] if endings else path.name
+
+
+def _transpose(data: Dataset) -> Dataset:
+    X = data.X.T.tocsr() if hasattr(data.X, "tocsr") else data.X.T
+    return replace(data, X=X, rows=data.columns, columns=data.rows)

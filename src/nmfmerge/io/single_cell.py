@@ -1,0 +1,31 @@
+"""AnnData files: cells × genes, with the names of both; a sparse matrix stays sparse."""
+
+from pathlib import Path
+
+import numpy as np
+
+from nmfmerge.datasets.base import Axis, Dataset
+from nmfmerge.io.build import build
+from nmfmerge.io.errors import FormatError, library
+
+
+def read_h5ad(path: Path, layer: str | None = None) -> Dataset:
+    """Read X, or a layer, of an .h5ad file; nothing else of the file is loaded."""
+    read_elem = library("anndata.io", ".h5ad", "anndata", "single-cell").read_elem
+    h5py = library("h5py", ".h5ad", "h5py", "single-cell")
+    with h5py.File(path, "r") as file:
+        if not {"obs", "var"} <= set(file):
+            raise FormatError(f"{path} is not an AnnData file: write it with anndata's write_h5ad")
+        layers = sorted(file["layers"]) if "layers" in file else []
+        known = ", ".join(layers) or "none"
+        if layer is not None and layer not in layers:
+            raise FormatError(f"{path} has no layer {layer!r}: choose one of its layers ({known})")
+        if layer is None and "X" not in file:
+            raise FormatError(f"{path} has no X: choose one of its layers ({known}) with layer=")
+        X = read_elem(file["X"] if layer is None else file["layers"][layer])
+        cells, genes = (
+            np.array(read_elem(file[key]).index, dtype=np.str_) for key in ("obs", "var")
+        )
+    if X is None:
+        raise FormatError(f"{path} has no X: choose one of its layers ({known}) with layer=")
+    return build(path, X, Axis("cell", cells), Axis("gene", genes))

@@ -1,0 +1,178 @@
+"""Tables as text: numbers, with the names of rows and columns where the table has them.
+
+A first line is a header where most of its cells are not numbers, where its first cell is empty, or
+where its first cell is text and the next line begins with a number; ``header`` decides otherwise.
+A first column has names where most of its cells are not numbers, or where the header has no number
+of its own for it: an empty first cell, or one cell less than the lines below.
+"""
+
+import csv
+import gzip
+from collections.abc import Iterator
+from itertools import chain, islice, product
+from pathlib import Path
+from typing import TextIO
+
+import numpy as np
+
+from nmfmerge.datasets.base import Axis, Dataset
+from nmfmerge.io.build import build, named_axis
+from nmfmerge.io.errors import FormatError
+
+_MISSING = {"", "na", "n/a", "nan", "null", "none", "-", "."}
+_SAMPLE = 30  # lines from which the layout is decided
+
+Line = tuple[int, list[str]]  # number of the line in the file, and its cells
+
+
+def read_text(path: Path, header: bool | None = None) -> Dataset:
+    """Read a table of numbers separated by commas, semicolons, tabs or spaces."""
+    try:
+        with _open(path) as file:
+            return _read(path, file, header)
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{path} is not text in UTF-8: save it as plain text in UTF-8") from error
+
+
+def _read(path: Path, file: TextIO, header: bool | None) -> Dataset:
+    lines = _cells(file, _delimiter(path, file))
+    sample = list(islice(lines, _SAMPLE))
+    if not sample:
+        raise FormatError(f"{path} has no lines with numbers: write the table again")
+    if header is None:
+        header = _has_header(sample)
+    if header and len(sample) < 2:
+        raise FormatError(f"{path} has a header and no lines of numbers: write the table again")
+    named = _has_row_names(sample, header)
+    title = sample.pop(0)[1] if header else []
+    width = len(sample[0][1])
+    names, values = [], []
+    for number, cells in chain(sample, lines):
+        if len(cells) != width:
+            raise FormatError(
+                f"{path} has {len(cells)} cells in line {number} where the lines before have "
+                f"{width}: give all lines as many"
+            )
+        names.append(cells[0] if named else "")
+        values.append(_row(path, number, cells, named))
+    rows = named_axis("row", names, title[0] if named and len(title) == width else "")
+    return build(
+        path, np.array(values), rows if named else None, _columns(path, title, width, named)
+    )
+
+
+def _columns(path: Path, title: list[str], width: int, named: bool) -> Axis | None:
+    if not title:
+        return None
+    names = title[1:] if named and len(title) == width else title
+    if len(names) != width - named:
+        raise FormatError(
+            f"{path} has {len(title)} cells in its header where the lines below have {width}: name "
+            "each column once"
+        )
+    return named_axis("column", names)
+
+
+def _row(path: Path, number: int, cells: list[str], named: bool) -> np.ndarray:
+    try:
+        row = np.array(cells[named:], dtype=np.float64)
+    except ValueError:
+        row = np.array([np.nan])
+    if np.isnan(row).any():
+        at = next(k for k, cell in enumerate(cells) if k >= named and not _is_number(cell))
+        raise FormatError(_bad_cell(path, number, at + 1, cells[at]))
+    return row
+
+
+def _bad_cell(path: Path, number: int, column: int, cell: str) -> str:
+    where = f"{path}, line {number}, column {column}:"
+    if not cell.strip():
+        return f"{where} the cell is empty; fill it with a number"
+    if _is_missing(cell):
+        return f"{where} {cell!r} is a missing value; fill it with a number"
+    if "," in cell:
+        return f"{where} {cell!r} is not a number; write decimals with a point"
+    return f"{where} {cell[:40]!r} is not a number; write a number, or drop what is not data"
+
+
+def _has_header(sample: list[Line]) -> bool:
+    first = sample[0][1]
+    if len(sample) > 1 and len(first) == len(sample[1][1]) - 1:
+        return True
+    if len(first) == 1:
+        return _is_name(first[0])
+    rest = first[1:]
+    if _mostly_names(rest):
+        return True
+    if any(map(_is_missing, rest)) or len(sample) < 2:
+        return False
+    return not first[0].strip() or (_is_name(first[0]) and _is_number(sample[1][1][0]))
+
+
+def _has_row_names(sample: list[Line], header: bool) -> bool:
+    below = [cells for _, cells in sample[header:]]
+    if len(below[0]) < 2:
+        return False
+    if header:
+        title = sample[0][1]
+        if len(title) == len(below[0]) - 1 or not title[0].strip():
+            return True
+        if _is_name(title[0]) and all(map(_is_number, title[1:])):
+            return True
+    return _mostly_names([cells[0] for cells in below])
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        return not np.isnan(float(cell)) and "_" not in cell
+    except ValueError:
+        return False
+
+
+def _is_missing(cell: str) -> bool:
+    return cell.strip().lower() in _MISSING
+
+
+def _is_name(cell: str) -> bool:
+    return not _is_number(cell) and not _is_missing(cell)
+
+
+def _mostly_names(cells: list[str]) -> bool:
+    return sum(map(_is_name, cells)) > len(cells) / 2
+
+
+def _open(path: Path) -> TextIO:
+    if path.name.lower().endswith(".gz"):
+        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
+    return path.open(encoding="utf-8-sig", newline="")
+
+
+def _delimiter(path: Path, file: TextIO) -> str:
+    """The first of tab, semicolon and comma that splits the first lines, else a space."""
+    start = [line for line in islice(file, _SAMPLE) if line.strip() and not line.startswith("#")]
+    file.seek(0)
+    suffix = Path(path.name.lower().removesuffix(".gz")).suffix
+    if suffix == ".tsv":
+        return "\t"
+    for lines, delimiter in product((start[:2], start[:1]), "\t;,"):
+        if min((len(cells) for cells in csv.reader(lines, delimiter=delimiter)), default=0) > 1:
+            return delimiter
+    return "," if suffix == ".csv" else " "
+
+
+def _cells(file: TextIO, delimiter: str) -> Iterator[Line]:
+    """Lines that are not blank; a comment just above the table with as many cells is its header."""
+    comment: list[str] = []
+    text = (line.strip(" \r\n") + "\n" for line in file) if delimiter == " " else file
+    reader = csv.reader(text, delimiter=delimiter, skipinitialspace=delimiter == " ")
+    begun = False
+    for cells in reader:
+        if not any(cell.strip() for cell in cells) and len(cells) < 2:
+            continue
+        if not begun and cells[0].startswith("#"):
+            comment = [cells[0].lstrip("# "), *cells[1:]] if delimiter != " " else []
+            continue
+        if not begun and len(comment) == len(cells) and _mostly_names(comment[1:]):
+            yield reader.line_num - 1, comment
+        begun = True
+        yield reader.line_num, cells

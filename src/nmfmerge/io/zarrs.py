@@ -1,0 +1,40 @@
+"""Zarr stores, of format 2 or 3: one array, or one of a group."""
+
+from pathlib import Path
+from typing import Any
+
+from nmfmerge.datasets.base import Dataset
+from nmfmerge.io.build import build, choose
+from nmfmerge.io.errors import FormatError, library
+
+
+def is_zarr(path: Path) -> bool:
+    """Whether a folder is a Zarr store, by its name or by its metadata."""
+    marks = (".zarray", ".zgroup", "zarr.json")
+    return path.name.lower().endswith(".zarr") or any((path / mark).is_file() for mark in marks)
+
+
+def read_zarr(path: Path, variable: str | None = None) -> Dataset:
+    """Read an array of a Zarr store."""
+    zarr = library("zarr", ".zarr", "zarr", "hdf5")
+    store = zarr.open(str(path), mode="r")
+    if not hasattr(store, "arrays"):
+        if variable is not None:
+            raise FormatError(f"{path} holds one array: leave out variable={variable!r}")
+        return build(path, store[...])
+    arrays = _arrays(store)
+    shapes = {name: array.shape for name, array in arrays.items()}
+    chosen = choose(path, shapes, variable.strip("/") if variable else None)
+    return build(path, arrays[chosen][...])
+
+
+def _arrays(group: Any, prefix: str = "") -> dict[str, Any]:
+    """Numeric arrays of a group and of the groups in it, by path."""
+    found = {
+        prefix + name: array
+        for name, array in sorted(group.arrays(), key=lambda item: item[0])
+        if getattr(array.dtype, "kind", "O") in "fiubc"
+    }
+    for name, inner in sorted(group.groups(), key=lambda item: item[0]):
+        found |= _arrays(inner, f"{prefix}{name}/")
+    return found
