@@ -65,13 +65,16 @@ def _draw_cosines(
     ax = figure.subplots()
     x = np.arange(len(by_share))
     in_H = _cosines(first.H, second.H[order])
-    ax.bar(x, cosine[by_share], width=0.7, color=BLUE, label="columns of W")
-    ax.plot(x, in_H[by_share], "o", color=CRIMSON, ms=4.5, mec="white", mew=0.6, label="rows of H")
+    bars = ax.bar(x, cosine[by_share], width=0.7, color=BLUE, label="columns of W")
+    (dots,) = ax.plot(
+        x, in_H[by_share], "o", color=CRIMSON, ms=4.5, mec="white", mew=0.6, label="rows of H"
+    )
     every = 1 if len(x) <= 30 else 2
     ax.set_xticks(x[::every], [str(k + 1) for k in by_share[::every]])
     ax.set(ylim=(0, 1.03), xlabel="component of the first solution", ylabel="cosine of the pair")
     tidy(ax)
-    figure.legend(loc="outside upper right", ncols=2, fontsize=SMALL, frameon=False)
+    figure.legend(handles=[bars, dots], loc="outside upper right", ncols=2, fontsize=SMALL,
+                  frameon=False)  # fmt: skip
 
 
 def _cosines(A: np.ndarray, B: np.ndarray) -> np.ndarray:
@@ -100,7 +103,7 @@ def _draw_pairs(
         axes[0, column].set_title(f"{name}: {both[column].label}", fontsize=SMALL + 1)
         for ax in axes[:-1, column] if both[column].kind == "line" else ():
             ax.tick_params(labelbottom=False)
-    _explain(figure, first.n_components, len(shown))
+    _explain(figure, first.n_components, len(shown), any(s.kind == "picture" for s in both))
 
 
 def _unit_W(result: Factorization) -> tuple[np.ndarray, np.ndarray]:
@@ -109,13 +112,14 @@ def _unit_W(result: Factorization) -> tuple[np.ndarray, np.ndarray]:
     return result.W / np.where(norm > 0, norm, 1), result.H * norm[:, None]
 
 
-def _explain(figure: SubFigure, n: int, shown: int) -> None:
+def _explain(figure: SubFigure, n: int, shown: int, pictures: bool) -> None:
     handles = [
         Line2D([], [], color=ORANGE, lw=2.6, label="first"),
         Line2D([], [], color=INK, lw=1.0, label="second"),
     ]
     figure.legend(handles=handles, loc="outside upper right", ncols=2, fontsize=SMALL,
                   frameon=False)  # fmt: skip
-    if shown < n:
-        figure.supxlabel(f"The {shown} pairs of {n} that are least alike.", fontsize=SMALL,
-                         color=GREY)  # fmt: skip
+    remarks = [f"The {shown} pairs of {n} that are least alike."] * (shown < n)
+    remarks += ["Pictures: first left, second right."] * pictures
+    if remarks:
+        figure.supxlabel(" ".join(remarks), fontsize=SMALL, color=GREY)

@@ -99,8 +99,8 @@ def _choose_scale(ax: Axes, values: np.ndarray) -> None:
     positive = values[values > 0]
     if len(positive) and len(positive) == len(values) and values.max() > 5 * values.min():
         ax.set_yscale("log")
-    elif len(positive):
-        ax.set_ylim(0, 1.15 * values.max())
+    else:
+        ax.set_ylim(0, 1.15 * values.max(initial=0) or 1.0)
 
 
 def _draw_steps(ax: Axes, times: list[Span]) -> None:

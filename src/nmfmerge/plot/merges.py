@@ -10,7 +10,7 @@ from nmfmerge.plot.share import norm2
 from nmfmerge.plot.style import CRIMSON, GREY, INK, SMALL, new_figure, tidy, words
 from nmfmerge.result import Factorization
 
-MOST_LEAVES = 30  # beyond, components that were not merged are left out
+_ZERO = 1e-14  # percent; below, a penalty is rounding
 
 
 def merges(result: Factorization) -> Figure:
@@ -32,17 +32,15 @@ def merges(result: Factorization) -> Figure:
     if tree is None or len(tree.pairs) == 0:
         return words("No components were merged in this run.")
     size2 = norm2(result) or 1.0
-    leaves = leaf_order(tree)
-    if tree.n_leaves > MOST_LEAVES:
-        leaves = [leaf for leaf in leaves if leaf in tree.pairs]
-    figure = new_figure(max(3.0, 1.1 + 0.17 * len(leaves)))
+    leaves = [leaf for leaf in leaf_order(tree) if leaf in tree.pairs]
+    figure = new_figure(max(3.2, 1.1 + 0.17 * len(leaves)))
     left, right = figure.subplots(1, 2)
     _draw_tree(left, tree, leaves, leaf_names(result), size2, result.n_components)
     _draw_penalties(right, tree, result, size2)
     if len(leaves) < tree.n_leaves:
         figure.supxlabel(
-            f"{tree.n_leaves - len(leaves)} components that were not merged are left out of the "
-            "dendrogram.", fontsize=SMALL, color=GREY,
+            f"Not in the dendrogram: {tree.n_leaves - len(leaves)} of {tree.n_leaves} components, "
+            "which were not merged.", fontsize=SMALL, color=GREY,
         )  # fmt: skip
     return figure
 
@@ -131,7 +129,5 @@ def _draw_penalties(ax: Axes, tree: MergeTree, result: Factorization, size2: flo
 
 def _floor(values: np.ndarray) -> float:
     """Where zeros are drawn on a logarithmic axis; 0 if there is nothing else."""
-    positive = values[values > 1e-14]
-    return float(positive.min()) / 10 if len(positive) and (values <= 1e-14).any() else float(
-        positive.min(initial=0) if len(positive) == 0 else positive.min() * 0.999
-    )
+    positive = values[values > _ZERO]
+    return float(positive.min()) / 10 if len(positive) else 0.0

@@ -2,7 +2,7 @@
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import Normalize, PowerNorm
+from matplotlib.colors import LinearSegmentedColormap, Normalize, PowerNorm
 from matplotlib.figure import Figure
 
 from nmfmerge.datasets.base import Dataset
@@ -12,6 +12,9 @@ from nmfmerge.plot.style import GREY, SMALL, new_figure, tidy
 from nmfmerge.result import Factorization
 
 MOST = 600
+_FROM_WHITE = LinearSegmentedColormap.from_list(
+    "from white", ["#ffffff", "#fbd9b5", "#f39a6b", "#cf4a6a", "#76216f", "#170b2d"]
+)
 
 
 def reconstruction(result: Factorization, data: Dataset) -> Figure:
@@ -35,13 +38,13 @@ def reconstruction(result: Factorization, data: Dataset) -> Figure:
     rows, columns = (block_starts(length, MOST) for length in data.X.shape)
     X = average(data.X, rows, columns)
     WH = average_product(result.W, result.H, rows, columns)
-    figure = new_figure(3.3)
+    figure = new_figure(3.8)
     axes = figure.subplots(1, 3)
     norm, scale = _scale(X, WH)
     extent, origin = _extent(left, right, data.X.shape)
-    shared = {"extent": extent, "origin": origin, "aspect": "auto", "interpolation": "nearest"}
+    shared = {"extent": extent, "origin": origin, "aspect": "auto"}
     for ax, values, title in ((axes[0], X, "X"), (axes[1], WH, "WH")):
-        picture = ax.imshow(values, cmap="cividis", norm=norm, **shared)
+        picture = ax.imshow(values, cmap=_FROM_WHITE, norm=norm, **shared)
         ax.set_title(title)
     _colour_bar(figure, picture, axes[:2], f"value{scale}")
     residual = X - WH
@@ -70,7 +73,7 @@ def _spread(residual: np.ndarray) -> float:
 
 def _compared(most: float, top: float | None) -> str:
     share = 100 * most / top if top else 0.0
-    return f"colours end at ±{share:.2g} % of the largest value"
+    return f"ends: ±{share:.2g} % of the left scale"
 
 
 def _extent(

@@ -100,7 +100,8 @@ def _is_number(value: object) -> bool:
 def _line(side: Side, ax: Axes, vectors: list[np.ndarray], colours: list[str]) -> None:
     x = np.asarray(side.axis.values)
     order = slice(None) if np.all(x[1:] >= x[:-1]) else np.argsort(x, kind="stable")
-    widths = [1.0] if len(vectors) == 1 else [2.6, 1.0]
+    thin = 1.0 if len(x) <= 1000 else 0.6
+    widths = [thin] if len(vectors) == 1 else [2.6, thin]
     for vector, colour, width in zip(vectors, colours, widths, strict=True):
         ax.plot(
             x[order],
@@ -120,7 +121,8 @@ def _line(side: Side, ax: Axes, vectors: list[np.ndarray], colours: list[str]) -
     tidy(ax)
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
-    ax.locator_params(axis="x", nbins=6) if x.dtype.kind != "M" else None
+    if x.dtype.kind != "M":
+        ax.locator_params(axis="x", nbins=6)
 
 
 def _bars(side: Side, ax: Axes, vectors: list[np.ndarray], colours: list[str]) -> None:

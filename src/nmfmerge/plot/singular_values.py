@@ -34,10 +34,12 @@ def singular_values(result: Factorization) -> Figure:
     ax.set(ylim=(bottom, top), xlim=(0.4, len(values) + 0.6))
     ax.vlines(number[finite], bottom, values[finite], color=CRIMSON, lw=1.2, alpha=0.5)
     ax.plot(number[finite], values[finite], "o", color=CRIMSON, ms=6)
-    _mark_infinite(ax, number[np.isinf(values)], top)
+    if np.isinf(values).any():
+        _mark_infinite(ax, number[np.isinf(values)], top)
     ax.axhline(1, color=GREY, lw=0.9, ls="--", zorder=0)
-    ax.set(xlabel="recovered component", ylabel="generalized singular value")
+    ax.set(xlabel="recovered component", ylabel="value")
     ax.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[attr-defined]
+    ax.set_title("generalized singular values")
     tidy(ax)
     figure.supxlabel("Dashed: 1, where WH has as much of a direction as X.", fontsize=SMALL,
                      color=GREY)  # fmt: skip

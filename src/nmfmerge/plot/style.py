@@ -40,6 +40,7 @@ def tidy(ax: Axes) -> None:
     for spine in ax.spines.values():
         spine.set(linewidth=0.8, color="#555555")
     ax.tick_params(labelsize=SMALL, length=3, width=0.8, color="#555555", labelcolor=INK)
+    ax.tick_params(which="minor", labelsize=SMALL - 1, length=2, width=0.6, color="#555555")
     ax.xaxis.label.set(size=TEXT, color=INK)
     ax.yaxis.label.set(size=TEXT, color=INK)
     ax.title.set(size=TEXT + 0.5, color=INK)
