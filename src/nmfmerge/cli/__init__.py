@@ -1,0 +1,54 @@
+"""The command ``nmfmerge``: one file per subcommand; errors end in one sentence and an exit code.
+
+Exit codes: 0 done, 1 the input or the output is at fault, 2 the command was mistyped, 3 the fit did
+not converge within its limits (its result is written all the same), 130 interrupted.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import nmfmerge
+
+COMMANDS = ("demo", "fit", "report", "merge", "compare", "info")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code."""
+    given = _parser().parse_args(arguments)
+    command = import_module(f"nmfmerge.cli.{given.command}")
+    try:
+        return int(command.run(given))
+    except BrokenPipeError:  # the reader of our output has gone
+        sys.stderr.close()
+        return 0
+    except KeyboardInterrupt:
+        return _fail(given, "interrupted", 130)
+    except (ValueError, TypeError, OSError) as error:
+        return _fail(given, " ".join(str(error).split()), 1)
+    except MemoryError:
+        return _fail(given, "there is not enough memory for this matrix: try float32 or less data")
+
+
+def _fail(given: argparse.Namespace, message: str, code: int = 1) -> int:
+    if getattr(given, "json", False):
+        print(json.dumps({"error": message}))
+    print(f"nmfmerge: {message}", file=sys.stderr)
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="nmfmerge", description="Nonnegative matrix factorization by NMF-Merge."
+    )
+    parser.add_argument("--version", action="version", version=f"nmfmerge {nmfmerge.__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name in COMMANDS:
+        module = import_module(f"nmfmerge.cli.{name}")
+        summary = (module.__doc__ or "").strip().splitlines()[0]
+        command = commands.add_parser(name, help=summary, description=summary)
+        module.add_arguments(command)
+        command.add_argument("--json", action="store_true", help="print the outcome as JSON")
+    return parser

@@ -1,0 +1,123 @@
+"""What commands share: reading data, telling of a fit, pages and figures, printing."""
+
+import argparse
+import hashlib
+import io
+import json
+import platform
+from collections.abc import Mapping
+from datetime import datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nmfmerge.datasets.base import Dataset
+from nmfmerge.folder import Fit, FolderError
+from nmfmerge.io import read
+from nmfmerge.io.options import OPTIONS
+from nmfmerge.result import Factorization
+
+OK, NOT_CONVERGED = 0, 3
+_PACKAGES = ("nmfmerge", "numpy", "scipy", "numba", "scikit-learn")
+
+
+def add_reading(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the formats."""
+    group = parser.add_argument_group("reading the file")
+    for name, option in OPTIONS.items():
+        flag = "--" + name.replace("_", "-")
+        if option.kind is bool:
+            action = "store_true" if name == "transpose" else argparse.BooleanOptionalAction
+            group.add_argument(flag, action=action, default=None, help=option.description)
+        else:
+            group.add_argument(flag, type=option.kind, help=option.description, metavar="…")
+
+
+def reading_options(given: argparse.Namespace) -> dict[str, Any]:
+    """The options of the formats that were given."""
+    return {name: getattr(given, name) for name in OPTIONS if getattr(given, name) is not None}
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a file, or of the names and contents of a folder's files."""
+    total = hashlib.sha256()
+    for file in [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file()):
+        if path.is_dir():
+            total.update(file.relative_to(path).as_posix().encode())
+        with open(file, "rb") as opened:
+            while part := opened.read(1 << 20):
+                total.update(part)
+    return total.hexdigest()
+
+
+def versions() -> dict[str, str]:
+    """What a fit was made with."""
+    return {"python": platform.python_version()} | {name: version(name) for name in _PACKAGES}
+
+
+def now() -> str:
+    """Date and time, to the second."""
+    return datetime.now().astimezone().isoformat(timespec="seconds")
+
+
+def data_again(fit: Fit, moved_to: Path | None = None) -> Dataset | None:
+    """The data of a fit with X, read from its file again; None if that is not there unchanged."""
+    if fit.about.get("generated"):
+        return None
+    path = moved_to or Path(fit.about.get("file", ""))
+    if not path.exists() or path == Path():
+        return None
+    if digest(path) != fit.about.get("data_sha256"):
+        if moved_to is not None:
+            raise FolderError(f"{path} is not the file that was fitted: its contents differ")
+        return None
+    return read(path, **fit.about.get("reading", {}))
+
+
+def pages(fit: Fit) -> dict[str, str | bytes]:
+    """The report and its figures, by the names they get in the folder."""
+    from nmfmerge import plot, report  # the drawing library loads for a second
+
+    drawn = {
+        "components": plot.components(fit.result, fit.data),
+        "convergence": plot.convergence(fit.result),
+    }
+    if fit.data.X is not None:
+        drawn["reconstruction"] = plot.reconstruction(fit.result, fit.data)
+    if fit.result.merges is not None:
+        drawn["merges"] = plot.merges(fit.result)
+    if fit.result.generalized_singular_values.size:
+        drawn["singular-values"] = plot.singular_values(fit.result)
+    files: dict[str, str | bytes] = {f"figures/{name}.png": png(f) for name, f in drawn.items()}
+    files["report.html"] = report.page(fit.result, fit.data, fit.about)
+    return files
+
+
+def png(figure: Any) -> bytes:
+    """A figure as PNG."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=150)
+    return buffer.getvalue()
+
+
+def summary(result: Factorization) -> dict[str, Any]:
+    """A result for scripts."""
+    return {
+        "n_components": result.n_components,
+        "fitting_error": result.fitting_error,
+        "converged": result.converged,
+        "status": result.status,
+        "n_iter": result.n_iter,
+        "seconds": result.seconds,
+    }
+
+
+def tell(given: argparse.Namespace, outcome: Mapping[str, Any], text: str) -> None:
+    """Print the outcome of a command, for scripts or for people."""
+    print(json.dumps(outcome, default=_plain) if given.json else text)
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)

@@ -1,0 +1,73 @@
+"""Compare two fits of the same data: errors, components matched one to one, mismatch."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nmfmerge import metrics
+from nmfmerge.cli.common import OK, png, tell
+from nmfmerge.folder import Fit, FolderError, read
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what `compare` takes."""
+    parser.add_argument("first", type=Path, metavar="DIR")
+    parser.add_argument("second", type=Path, metavar="DIR")
+    parser.add_argument("--figure", type=Path, metavar="FILE", help="draw them to a PNG file")
+
+
+def run(given: argparse.Namespace) -> int:
+    """Compare, draw, tell."""
+    first, second = read(given.first), read(given.second)
+    shapes = [(len(fit.result.W), fit.result.H.shape[1]) for fit in (first, second)]
+    if shapes[0] != shapes[1]:
+        raise FolderError(
+            f"{given.first} is a fit of a {shapes[0][0]} × {shapes[0][1]} matrix and {given.second} "
+            f"of a {shapes[1][0]} × {shapes[1][1]} matrix: compare fits of the same data"
+        )
+    if first.result.n_components != second.result.n_components:
+        raise FolderError(
+            f"{given.first} has {first.result.n_components} components and {given.second} "
+            f"{second.result.n_components}: merge one down first, with `nmfmerge merge`"
+        )
+    outcome = _compare(first, second)
+    if given.figure is not None:
+        from nmfmerge import plot  # the drawing library loads for a second
+
+        given.figure.write_bytes(png(plot.comparison(first.result, second.result, first.data)))
+    tell(given, outcome, _text(given, outcome))
+    return OK
+
+
+def _compare(first: Fit, second: Fit) -> dict[str, Any]:
+    W1, W2 = first.result.W, second.result.W
+    order, similarity = metrics.match_components(W1, W2)
+    return {
+        "fitting_errors": [first.result.fitting_error, second.result.fitting_error],
+        "matched": (order + 1).tolist(),
+        "similarity": similarity.tolist(),
+        "subspace_mismatch": metrics.subspace_mismatch(W1, W2),
+        "permutation_mismatch": metrics.permutation_mismatch(W1, W2),
+        "same_data": first.about.get("data_sha256") == second.about.get("data_sha256"),
+    }
+
+
+def _text(given: argparse.Namespace, outcome: dict[str, Any]) -> str:
+    similarity = np.array(outcome["similarity"])
+    lines = [
+        f"fitting error  {outcome['fitting_errors'][0]:.6g} %  {given.first}",
+        f"               {outcome['fitting_errors'][1]:.6g} %  {given.second}",
+        f"subspace mismatch     {outcome['subspace_mismatch']:.3g}",
+        f"permutation mismatch  {outcome['permutation_mismatch']:.3g}",
+        f"matched components: {np.sum(similarity > 0.95)} of {similarity.size} with a cosine above "
+        f"0.95, least {similarity.min():.4f}",
+    ]
+    lines += [
+        f"  {i + 1:>3} – {j:<3} {cosine:.4f}"
+        for i, (j, cosine) in enumerate(zip(outcome["matched"], similarity, strict=True))
+    ]
+    if not outcome["same_data"]:
+        lines.append("careful: the two fits are of different data files")
+    return "\n".join(lines)

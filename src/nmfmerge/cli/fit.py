@@ -1,0 +1,157 @@
+"""Fit a data file by NMF-Merge and write factors, figures and a report to a folder."""
+
+import argparse
+import json
+import shlex
+import shutil
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+from sklearn.exceptions import ConvergenceWarning
+
+from nmfmerge.cli.common import (
+    NOT_CONVERGED, OK, add_reading, digest, now, pages, reading_options, summary, tell, versions,
+)  # fmt: skip
+from nmfmerge.cli.progress import LiveLine
+from nmfmerge.datasets.base import Dataset
+from nmfmerge.folder import Fit, FolderError, refuse_existing, write
+from nmfmerge.init import INITS
+from nmfmerge.io import read
+from nmfmerge.pipeline import nmf_merge
+from nmfmerge.result import Factorization
+from nmfmerge.run import Interrupted
+from nmfmerge.solvers import SOLVERS
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what `fit` takes."""
+    parser.add_argument("file", type=Path, metavar="FILE", help="data file, or folder of images")
+    parser.add_argument("-r", "--rank", type=int, required=True, help="number of components")
+    parser.add_argument("-k", "--extra", type=int, help="extra components; a fifth of the rank")
+    parser.add_argument("--solver", choices=list(SOLVERS), default="accelerated")
+    parser.add_argument("--init", choices=list(INITS), default="nndsvd")
+    parser.add_argument("--tol", type=float, default=1e-4, help="of the final stage")
+    parser.add_argument("--tol-intermediate", type=float, help="of the other stages; √tol")
+    parser.add_argument("--max-iter", type=int, default=10_000, help="of each stage")
+    parser.add_argument("--max-time", type=float, help="in seconds, of all stages")
+    parser.add_argument("--seed", type=int, help="of random starts")
+    parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="folder to write")
+    parser.add_argument("--force", action="store_true", help="overwrite the folder")
+    parser.add_argument("--resume", action="store_true", help="go on with a run that was cut off")
+    add_reading(parser)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Fit, write, tell."""
+    output = given.output or Path(f"{given.file.name}.nmf")
+    if given.resume and (output / "fit.json").exists() and not given.force:
+        tell(given, {"folder": str(output)}, f"{output} is finished: nothing to resume")
+        return OK
+    refuse_existing(output, given.force)
+    data = read(given.file, **reading_options(given))
+    about = _about(given)
+    unfinished = _unfinished_folder(given, output, about)
+    result = _fit(given, data, unfinished / "checkpoint.npz")
+    fit = Fit(result, data, about)
+    write(output, fit, pages(fit), force=given.force)
+    shutil.rmtree(unfinished)
+    tell(given, summary(result) | {"folder": str(output)}, f"{result}\nwritten to {output}")
+    return OK if result.converged else NOT_CONVERGED
+
+
+def _about(given: argparse.Namespace) -> dict[str, Any]:
+    """What is told of a fit, enough to repeat it."""
+    settings = {
+        "n_components": given.rank,
+        "n_extra": given.extra,
+        "solver": given.solver,
+        "init": given.init,
+        "tol": given.tol,
+        "tol_intermediate": given.tol_intermediate,
+        "max_iter": given.max_iter,
+        "max_time": given.max_time,
+        "random_state": given.seed,
+    }
+    return {
+        "title": given.file.name,
+        "file": str(given.file.resolve()),
+        "command": _command(given),
+        "settings": settings,
+        "reading": reading_options(given),
+        "versions": versions(),
+        "data_sha256": digest(given.file),
+        "date": now(),
+    }
+
+
+def _command(given: argparse.Namespace) -> str:
+    """The command that repeats a fit."""
+    words = ["nmfmerge", "fit", str(given.file), "-r", str(given.rank)]
+    usual = {"solver": "accelerated", "init": "nndsvd", "tol": 1e-4, "max_iter": 10_000}
+    names = ("extra", "solver", "init", "tol", "tol_intermediate", "max_iter", "max_time", "seed")
+    chosen = {name: getattr(given, name) for name in names} | reading_options(given)
+    for name, value in chosen.items():
+        flag = "--" + name.replace("_", "-")
+        if value is True:
+            words.append(flag)
+        elif value is False:
+            words.append(flag.replace("--", "--no-", 1))
+        elif value is not None and value != usual.get(name):
+            words += [flag, str(value)]
+    return shlex.join(words)
+
+
+def _unfinished_folder(given: argparse.Namespace, output: Path, about: dict[str, Any]) -> Path:
+    """The folder of the run while it lasts, with its checkpoint."""
+    folder = output.with_name(output.name + ".unfinished")
+    asked = {name: about[name] for name in ("command", "data_sha256")}
+    if folder.exists() and not given.resume:
+        if not given.force:
+            raise FolderError(
+                f"{folder} holds a run that was cut off: go on with it by --resume, or begin anew "
+                "by --force"
+            )
+        shutil.rmtree(folder)
+    folder.mkdir(exist_ok=True)
+    note = folder / "asked.json"
+    if not note.exists():
+        note.with_suffix(".new").write_text(json.dumps(asked), encoding="utf-8")
+        note.with_suffix(".new").replace(note)
+    elif json.loads(note.read_text(encoding="utf-8")) != asked:
+        raise FolderError(
+            f"{folder} holds the run of another command: repeat that one to go on with it, or begin "
+            "anew by --force"
+        )
+    return folder
+
+
+def _fit(given: argparse.Namespace, data: Dataset, checkpoint: Path) -> Factorization:
+    live = LiveLine()
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            result = nmf_merge(
+                data.X,
+                given.rank,
+                n_extra=given.extra,
+                solver=given.solver,
+                init=given.init,
+                tol=given.tol,
+                tol_intermediate=given.tol_intermediate,
+                max_iter=given.max_iter,
+                max_time=given.max_time,
+                random_state=given.seed,
+                callback=live,
+                checkpoint=checkpoint,
+            )
+    except Interrupted:
+        live.clear()
+        print("nmfmerge: go on with the same command and --resume", file=sys.stderr)
+        raise
+    live.clear()
+    for warning in caught:
+        if issubclass(warning.category, UserWarning | ConvergenceWarning):
+            print(f"nmfmerge: {warning.message}", file=sys.stderr)
+    return result

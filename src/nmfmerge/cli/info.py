@@ -1,0 +1,29 @@
+"""Say what a data file holds, and what about it would trouble a fit."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from nmfmerge.cli.common import OK, add_reading, reading_options, tell
+from nmfmerge.io import describe, read
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what `info` takes."""
+    parser.add_argument("file", type=Path, metavar="FILE", help="data file, or folder of images")
+    add_reading(parser)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Read, describe, tell."""
+    known = describe(read(given.file, **reading_options(given)))
+    tell(given, known, _text(given.file, known))
+    return OK
+
+
+def _text(file: Path, known: dict[str, Any]) -> str:
+    lines = [str(file)]
+    lines += [f"  {name.replace('_', ' '):<20} {value}" for name, value in known.items()
+              if name != "problems"]  # fmt: skip
+    lines += [f"careful: {problem}" for problem in known["problems"]]
+    return "\n".join(lines)

@@ -1,0 +1,58 @@
+"""Merge the components of a fit down to fewer, and polish what remains."""
+
+import argparse
+from pathlib import Path
+
+from nmfmerge.cli.common import NOT_CONVERGED, OK, data_again, now, pages, summary, tell, versions
+from nmfmerge.cli.progress import LiveLine
+from nmfmerge.folder import Fit, FolderError, read, refuse_existing, write
+from nmfmerge.pipeline import merge_components, nmf
+from nmfmerge.result import Factorization
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what `merge` takes."""
+    parser.add_argument("folder", type=Path, metavar="DIR", help="folder that `fit` has written")
+    parser.add_argument("-r", "--rank", type=int, default=1, help="merge down to this number")
+    parser.add_argument("--max-penalty", type=float, help="stop before a merge that costs more")
+    parser.add_argument("--tol", type=float, default=1e-4, help="of the polish")
+    parser.add_argument("--data", type=Path, metavar="FILE", help="the data file, if it has moved")
+    parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="folder to write")
+    parser.add_argument("--force", action="store_true", help="overwrite the folder")
+
+
+def run(given: argparse.Namespace) -> int:
+    """Merge, polish, write, tell."""
+    if given.rank == 1 and given.max_penalty is None:
+        raise ValueError("say where to stop: -r NUMBER of components, or --max-penalty")
+    fit = read(given.folder)
+    W, H, tree = merge_components(
+        fit.result.W, fit.result.H, given.rank, max_penalty=given.max_penalty
+    )
+    output = given.output or given.folder.with_name(f"{given.folder.name}-{len(H)}")
+    refuse_existing(output, given.force)
+    data = data_again(fit, given.data)
+    if data is None:
+        raise FolderError(
+            f"the data of {given.folder} ({fit.about.get('file')}) are not there unchanged: name "
+            "their file with --data"
+        )
+    live = LiveLine()
+    polished = nmf(data.X, len(H), init=(W, H), tol=given.tol, callback=live)
+    live.clear()
+    result = Factorization(
+        polished.W, polished.H, polished.objective, polished.fitting_error, polished.stages,
+        polished.status, polished.seconds, merges=tree,
+    )  # fmt: skip
+    about = fit.about | {
+        "command": f"nmfmerge merge {given.folder} -r {len(H)}",
+        "settings": fit.about["settings"] | {"n_components": len(H), "tol": given.tol},
+        "versions": versions(),
+        "date": now(),
+        "notes": [f"Merged from the {fit.result.n_components} components of {given.folder.name}."],
+    }
+    merged = Fit(result, data, about)
+    write(output, merged, pages(merged), force=given.force)
+    tell(given, summary(result) | {"folder": str(output), "penalties": tree.penalties},
+         f"{result}\nwritten to {output}")  # fmt: skip
+    return OK if result.converged else NOT_CONVERGED

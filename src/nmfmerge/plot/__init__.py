@@ -1,0 +1,25 @@
+"""Figures of a factorization: each function returns a new matplotlib `Figure` to save or show.
+
+Nothing here touches pyplot or any other global state. Components are numbered from 1, in the
+order of the columns of W. Given a `Dataset`, figures carry its axes; without one, plain indices.
+"""
+
+from nmfmerge.plot.comparison import comparison
+from nmfmerge.plot.components import components
+from nmfmerge.plot.convergence import convergence
+from nmfmerge.plot.merges import merges
+from nmfmerge.plot.reconstruction import reconstruction
+from nmfmerge.plot.share import shares
+from nmfmerge.plot.singular_values import singular_values
+from nmfmerge.plot.starts import starts
+
+__all__ = [
+    "comparison",
+    "components",
+    "convergence",
+    "merges",
+    "reconstruction",
+    "shares",
+    "singular_values",
+    "starts",
+]

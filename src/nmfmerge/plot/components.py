@@ -1,0 +1,113 @@
+"""Each component: its column of W beside its row of H, the largest share of the fit first."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from nmfmerge.datasets.base import Dataset
+from nmfmerge.plot.share import shares
+from nmfmerge.plot.side import Side, note, sides
+from nmfmerge.plot.style import BLUE, CRIMSON, GREY, INK, SMALL, TEXT, new_figure, percent, words
+from nmfmerge.result import Factorization
+
+MOST = 24
+_TOTAL = 6.4  # inches for the two drawings
+
+
+def components(
+    result: Factorization, data: Dataset | None = None, *, which: Sequence[int] | None = None
+) -> Figure:
+    """Draw components: columns of W on the left, rows of H on the right.
+
+    Parameters
+    ----------
+    result : Factorization
+        What to draw.
+    data : Dataset, optional
+        Its axes: numbers are drawn as lines, names as bars of the largest entries, pixels of
+        images as pictures. Default: plain indices.
+    which : sequence of int, optional
+        Columns of W to draw, counted from 0, in this order. Default: those with the largest share
+        of the fit, at most 24.
+
+    Returns
+    -------
+    Figure
+        One row for each component, labelled with its number, counted from 1, and its share.
+    """
+    left, right = sides(result, data)
+    share = shares(result)
+    shown = _selected(share, which)
+    if len(shown) == 0:
+        return words("There are no components to draw.")
+    height = max(left.height, right.height) * (1.7 if len(shown) <= 4 else 1.0)
+    figure = new_figure(0.8 + height * len(shown))
+    axes = figure.subplots(
+        len(shown), 2, squeeze=False, gridspec_kw={"width_ratios": _widths(left, right)}
+    )
+    for row, k in zip(axes, shown, strict=True):
+        _draw_component(row, left, right, result.W[:, k], result.H[k])
+        row[0].set_ylabel(
+            f"component {k + 1}\n{percent(share[k])}",
+            rotation=0, ha="right", va="center", labelpad=8, fontsize=SMALL, color=INK,
+        )  # fmt: skip
+    _label(axes, left, right)
+    _say_what_is_missing(figure, share, shown, which)
+    return figure
+
+
+def _selected(share: np.ndarray, which: Sequence[int] | None) -> np.ndarray:
+    if which is None:
+        return np.argsort(-share, kind="stable")[:MOST]
+    chosen = np.asarray(which, dtype=np.intp).reshape(-1)
+    if len(chosen) and not (0 <= chosen.min() and chosen.max() < len(share)):
+        raise ValueError(
+            f"which={list(which)!r}: expected columns of W, counted from 0 to {len(share) - 1}"
+        )
+    return chosen
+
+
+def _widths(left: Side, right: Side) -> tuple[float, float]:
+    """Pictures take what they need, the other side the rest."""
+    if (left.kind == "picture") == (right.kind == "picture"):
+        return 1.0, 1.0
+    if left.kind == "picture":
+        width = left.width(_TOTAL)
+        return width, _TOTAL - width
+    width = right.width(_TOTAL)
+    return _TOTAL - width, width
+
+
+def _draw_component(
+    row: Sequence[Axes], left: Side, right: Side, w: np.ndarray, h: np.ndarray
+) -> None:
+    left.draw(row[0], w, BLUE)
+    right.draw(row[1], h, CRIMSON)
+    for ax, vector in zip(row, (w, h), strict=True):
+        if not np.any(vector):
+            note(ax, "zero")
+
+
+def _label(axes: np.ndarray, left: Side, right: Side) -> None:
+    """Titles above the first row; positions below the last one only."""
+    for column, side, factor in ((0, left, "W"), (1, right, "H")):
+        axes[0, column].set_title(f"{factor}: {side.label}", fontsize=TEXT + 0.5, color=INK)
+        if side.kind == "line":
+            axes[-1, column].set_xlabel(side.label)
+            for ax in axes[:-1, column]:
+                ax.tick_params(labelbottom=False)
+
+
+def _say_what_is_missing(
+    figure: Figure, share: np.ndarray, shown: np.ndarray, which: Sequence[int] | None
+) -> None:
+    missing = len(share) - len(shown)
+    if which is None and missing > 0:
+        rest = percent(max(0.0, 100 - float(share[shown].sum())))
+        figure.supxlabel(
+            f"The {len(shown)} components with the largest share; {missing} more are not shown "
+            f"({rest} of the fit together).",
+            fontsize=SMALL, color=GREY,
+        )  # fmt: skip

@@ -1,0 +1,164 @@
+"""One side of a factorization, its rows or its columns: what they stand for and how to draw it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from nmfmerge.datasets.base import Axis, Dataset
+from nmfmerge.plot.style import GREY, SMALL, no_spines, plain, shortened, tidy
+from nmfmerge.result import Factorization
+
+N_BARS = 6
+_LONG = 5000  # lines of more points are drawn as pixels in vector files
+Kind = Literal["line", "bars", "picture"]
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """The rows or the columns of X: an axis and the way to draw a vector along it."""
+
+    axis: Axis
+    kind: Kind
+    fold: Callable[[np.ndarray], np.ndarray] | None = None  # pixels to a picture
+
+    @property
+    def label(self) -> str:
+        """What the axis is called in a figure."""
+        return plain(self.axis.label)
+
+    @property
+    def height(self) -> float:
+        """Inches that a drawing needs."""
+        return {"line": 0.62, "bars": 1.05, "picture": 0.95}[self.kind]
+
+    def width(self, total: float) -> float:
+        """Inches that a drawing would like to have of ``total``."""
+        if self.fold is not None:
+            rows, columns = self.fold(np.zeros(len(self.axis.values))).shape
+            return float(np.clip(self.height * columns / rows, 0.2 * total, 0.6 * total))
+        return 0.5 * total
+
+    def draw(self, ax: Axes, vector: np.ndarray, colour: str) -> None:
+        """Draw one column of W or row of H."""
+        _DRAW[self.kind](self, ax, [vector], [colour])
+
+    def draw_pair(
+        self, ax: Axes, first: np.ndarray, second: np.ndarray, colours: tuple[str, str]
+    ) -> None:
+        """Draw two vectors over each other; pictures and bars beside each other."""
+        _DRAW[self.kind](self, ax, [first, second], list(colours))
+
+    def place(self, i: int) -> str:
+        """Where entry ``i`` is, in words: a value with its unit, a name or a pixel."""
+        value = self.axis.values[i]
+        if self.fold is not None:
+            picture = self.fold(np.arange(len(self.axis.values)))
+            row, column = np.argwhere(picture == i)[0]
+            return f"row {row + 1}, column {column + 1}"
+        if self.kind == "bars":
+            return str(value)
+        return f"{value:g} {self.axis.unit}".strip() if _is_number(value) else str(value)
+
+
+def sides(result: Factorization, data: Dataset | None) -> tuple[Side, Side]:
+    """The rows and the columns of X, checked against the factors."""
+    m, n = len(result.W), result.H.shape[1]
+    if data is None:
+        return _plain("row", m), _plain("column", n)
+    shape = len(data.rows.values), len(data.columns.values)
+    if shape != (m, n):
+        raise ValueError(
+            f"data has axes of {shape[0]} rows and {shape[1]} columns, but the factorization is of "
+            f"a {m} × {n} matrix; expected the data that was factorized"
+        )
+    return _side(data, data.rows), _side(data, data.columns)
+
+
+def _plain(name: str, length: int) -> Side:
+    return Side(Axis(name, np.arange(length)), "line")
+
+
+def _side(data: Dataset, axis: Axis) -> Side:
+    pixels = data.image_shape is not None and axis.name == "pixel"
+    if pixels and int(np.prod(data.image_shape or ())) == len(axis.values):
+        return Side(axis, "picture", data.picture)
+    values = np.asarray(axis.values)
+    if values.dtype.kind in "iufM" and not (values.dtype.kind == "f" and np.isnan(values).any()):
+        return Side(axis, "line")
+    if values.dtype.kind == "f":
+        return Side(Axis(f"{axis.name} number", np.arange(len(values))), "line")
+    return Side(axis, "bars")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float, np.integer, np.floating))
+
+
+def _line(side: Side, ax: Axes, vectors: list[np.ndarray], colours: list[str]) -> None:
+    x = np.asarray(side.axis.values)
+    order = slice(None) if np.all(x[1:] >= x[:-1]) else np.argsort(x, kind="stable")
+    thin = 1.0 if len(x) <= 1000 else 0.6
+    widths = [thin] if len(vectors) == 1 else [2.6, thin]
+    for vector, colour, width in zip(vectors, colours, widths, strict=True):
+        ax.plot(
+            x[order],
+            vector[order],
+            color=colour,
+            lw=width,
+            marker="." if len(x) <= 25 else "",
+            ms=4,
+            solid_joinstyle="round",
+            rasterized=len(x) > _LONG,
+        )
+    if len(vectors) == 1 and len(x) <= _LONG:
+        ax.fill_between(x[order], 0, vectors[0][order], color=colours[0], alpha=0.15, lw=0)
+    top = max(float(vector.max(initial=0)) for vector in vectors)
+    ax.set_ylim(0, 1.06 * top if top > 0 else 1)
+    ax.margins(x=0.01)
+    tidy(ax)
+    ax.set_yticks([])
+    ax.spines["left"].set_visible(False)
+    if x.dtype.kind != "M":
+        ax.locator_params(axis="x", nbins=6)
+
+
+def _bars(side: Side, ax: Axes, vectors: list[np.ndarray], colours: list[str]) -> None:
+    strength = np.sum([vector.astype(np.float64) for vector in vectors], axis=0)
+    top = np.argsort(-strength, kind="stable")[:N_BARS]
+    thick = 0.72 / len(vectors)
+    for i, (vector, colour) in enumerate(zip(vectors, colours, strict=True)):
+        offset = (i - (len(vectors) - 1) / 2) * thick
+        ax.barh(np.arange(len(top)) + offset, vector[top], height=thick, color=colour)
+    tidy(ax)
+    ax.set_yticks(np.arange(len(top)), [shortened(side.axis.values[i]) for i in top])
+    ax.tick_params(axis="y", labelsize=SMALL - 1, length=0)
+    ax.set_ylim(len(top) - 0.4, -0.6)
+    largest = float(strength[top].max(initial=0))
+    ax.set_xlim(0, None if largest > 0 else 1)
+    ax.set_xticks([])
+    ax.spines["bottom"].set_visible(False)
+
+
+def _picture(side: Side, ax: Axes, vectors: list[np.ndarray], colours: list[str]) -> None:
+    assert side.fold is not None
+    pictures = [side.fold(np.asarray(vector, dtype=np.float64)) for vector in vectors]
+    if len(pictures) > 1:  # each scaled to its own largest value, with a gap between
+        pictures = [p / (p.max(initial=0) or 1.0) for p in pictures]
+        gap = np.full((len(pictures[0]), max(1, pictures[0].shape[1] // 15)), np.nan)
+        pictures = [np.concatenate([pictures[0], gap, pictures[1]], axis=1)]
+    top = float(np.nanmax(pictures[0], initial=0))
+    ax.imshow(pictures[0], cmap="cividis", vmin=0, vmax=top or 1.0, interpolation="nearest")
+    no_spines(ax)
+
+
+_DRAW = {"line": _line, "bars": _bars, "picture": _picture}
+
+
+def note(ax: Axes, text: str) -> None:
+    """A remark in grey in the upper right corner of the axes."""
+    ax.text(
+        0.99, 0.94, text, transform=ax.transAxes, ha="right", va="top", color=GREY, fontsize=SMALL
+    )

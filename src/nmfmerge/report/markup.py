@@ -1,0 +1,68 @@
+"""The few pieces of HTML that a page is made of; every text that comes in is escaped here."""
+
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from html import escape
+from io import BytesIO
+
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+_LARGE = 400_000  # bytes; beyond, pixels are smaller than lines
+
+
+def paragraph(*sentences: str) -> str:
+    """Sentences as a paragraph."""
+    return f"<p>{escape(' '.join(sentences))}</p>"
+
+
+def bullets(sentences: Iterable[str]) -> str:
+    """Sentences as a list."""
+    return "<ul>" + "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences) + "</ul>"
+
+
+def code(text: str) -> str:
+    """A command or a program, as typed."""
+    return f'<pre tabindex="0"><code>{escape(text)}</code></pre>'
+
+
+def facts(pairs: Iterable[tuple[str, object]]) -> str:
+    """Names with their values."""
+    rows = (f"<div><dt>{escape(k)}</dt><dd>{escape(str(v))}</dd></div>" for k, v in pairs)
+    return f'<dl class="facts">{"".join(rows)}</dl>'
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]], caption: str) -> str:
+    """A table that scrolls in a box of its own where it is too wide."""
+    top = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows
+    )
+    return (
+        f'<div class="wide" role="region" aria-label="{escape(caption)}" tabindex="0"><table>'
+        f"<caption>{escape(caption)}</caption>"
+        f"<thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def figure(drawing: Figure, alt: str, caption: str = "") -> str:
+    """A drawing inside the page: lines where that is small, pixels where it is not."""
+    data, kind = _drawn(drawing)
+    width, height = (round(96 * inches) for inches in drawing.get_size_inches())
+    text = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
+    return (
+        f'<figure><div class="wide card" role="region" aria-label="figure, scrolls sideways" '
+        f'tabindex="0"><img alt="{escape(alt)}" width="{width}" height="{height}" '
+        f'src="data:{kind};base64,{b64encode(data).decode()}"></div>{text}</figure>'
+    )
+
+
+def _drawn(drawing: Figure) -> tuple[bytes, str]:
+    buffer = BytesIO()
+    with rc_context({"svg.hashsalt": "nmfmerge"}):  # the same page for the same result
+        drawing.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    if buffer.tell() <= _LARGE:
+        return buffer.getvalue(), "image/svg+xml"
+    buffer = BytesIO()
+    drawing.savefig(buffer, format="png", dpi=150, metadata={"Software": None})
+    return buffer.getvalue(), "image/png"

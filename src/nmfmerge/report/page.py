@@ -1,0 +1,75 @@
+"""A page: a factorization, its data and what else is known, as one HTML file in a string."""
+
+from collections.abc import Callable, Mapping
+from html import escape
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+from nmfmerge.datasets.base import Dataset
+from nmfmerge.report import sections
+from nmfmerge.report.sections import Story
+from nmfmerge.result import Factorization
+
+_SECTIONS: dict[str, tuple[str, Callable[[Story], str]]] = {
+    "summary": ("Summary", sections.summary),
+    "components": ("Components", sections.components),
+    "fit": ("Fit", sections.fit),
+    "convergence": ("Convergence", sections.convergence),
+    "merges": ("Merges", sections.merges),
+    "gain": ("Against standard NMF", sections.gain),
+    "care": ("What to be careful about", sections.care),
+    "repeat": ("How to repeat this", sections.repeat),
+}
+
+
+def page(
+    result: Factorization, data: Dataset | None = None, about: Mapping[str, Any] | None = None
+) -> str:
+    """Write a report as one HTML file that needs nothing else.
+
+    Parameters
+    ----------
+    result : Factorization
+        What to report.
+    data : Dataset, optional
+        What was factorized; its X may be None where only the axes are known.
+    about : dict, optional
+        What else is known, all of it optional: "title", "file", "command", "settings" (dict),
+        "versions" (dict), "data_sha256", "date", "notes" (sentences) and "compare", a dict of
+        "standard_errors" and "merge_errors" from the same starts, in percent.
+
+    Returns
+    -------
+    html : str
+        The page; write it to a file in UTF-8.
+    """
+    story = Story(result, data, {k: v for k, v in (about or {}).items() if v is not None})
+    made = {name: (title, make(story)) for name, (title, make) in _SECTIONS.items()}
+    made = {name: part for name, part in made.items() if part[1]}
+    here = files("nmfmerge.report")
+    return Template((here / "page.html").read_text("utf-8")).substitute(
+        title=escape(_title(story)),
+        style=(here / "page.css").read_text("utf-8"),
+        subtitle=escape(_subtitle(story)),
+        contents="".join(
+            f'<li><a href="#{name}">{escape(title)}</a></li>' for name, (title, _) in made.items()
+        ),
+        sections="\n".join(
+            f'<section id="{name}" aria-labelledby="{name}-title">'
+            f'<h2 id="{name}-title">{escape(title)}</h2>{text}</section>'
+            for name, (title, text) in made.items()
+        ),
+    )
+
+
+def _title(story: Story) -> str:
+    if "title" in story.about:
+        return str(story.about["title"])
+    name = story.about.get("file") or (story.data.name if story.data else "a matrix")
+    return f"{story.result.n_components} components of {name}"
+
+
+def _subtitle(story: Story) -> str:
+    date = f", {story.about['date']}" if "date" in story.about else ""
+    return f"Nonnegative matrix factorization by nmfmerge{date}"

@@ -1,0 +1,286 @@
+"""The sections of a page: each takes the story and returns HTML, or nothing where it has none."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nmfmerge import plot
+from nmfmerge.datasets.base import Dataset
+from nmfmerge.plot.merges import leaf_names, next_merges, roots
+from nmfmerge.plot.share import norm2
+from nmfmerge.plot.side import sides
+from nmfmerge.report.care import warnings_of
+from nmfmerge.report.markup import bullets, code, facts, figure, paragraph, table
+from nmfmerge.report.words import count, ended, percent, seconds, several
+from nmfmerge.result import Factorization
+
+
+@dataclass(frozen=True, eq=False)
+class Story:
+    """What a page tells of: the result, the data where there are any, and what else is known."""
+
+    result: Factorization
+    data: Dataset | None
+    about: Mapping[str, Any]
+
+
+def summary(story: Story) -> str:
+    """What was fitted, and how well."""
+    result, about = story.result, story.about
+    m, n = len(result.W), result.H.shape[1]
+    pairs: list[tuple[str, object]] = [("Matrix", f"{m:,} × {n:,}")]
+    if story.data is not None:
+        pairs += [("Rows", story.data.rows.label), ("Columns", story.data.columns.label)]
+    pairs.append(("Components", result.n_components))
+    if "file" in about:
+        pairs.insert(0, ("File", about["file"]))
+    pairs += [(name, value) for name, value in about.get("settings", {}).items()]
+    pairs += [
+        ("Iterations", f"{result.n_iter:,}"),
+        ("Time", seconds(result.seconds)),
+        ("Ended", ended(result.status)),
+    ]
+    notes = about.get("notes", ())
+    described = paragraph(story.data.description) if story.data and story.data.description else ""
+    return (
+        f'<p class="lead">{_headline(result)}</p>'
+        + described
+        + facts(pairs)
+        + (bullets(notes) if notes else "")
+        + _stages(result)
+    )
+
+
+def _headline(result: Factorization) -> str:
+    """How well it fits, in words; numbers only, so nothing to escape."""
+    error = result.fitting_error
+    noun = count(result.n_components, "component")
+    if not np.isfinite(error):
+        return f"{noun} were fitted to data that are all zero."
+    kept = max(0.0, 100 - error)
+    words = "exactly, up to rounding" if error < 1e-8 else f"up to {percent(error)}"
+    return (
+        f"<strong>{noun}</strong> describe the data <strong>{words}</strong> of the sum of squares "
+        f"(‖X − WH‖² / ‖X‖²); {_kept(kept)} is accounted for."
+    )
+
+
+def _kept(kept: float) -> str:
+    if kept > 99.99:
+        return "more than 99.99 %" if kept < 100 else "all of it"
+    return f"{kept:.2f} %"
+
+
+def _stages(result: Factorization) -> str:
+    rows = (
+        (
+            stage.name,
+            stage.n_components,
+            f"{stage.n_iter:,}",
+            percent(stage.fitting_error),
+            seconds(stage.seconds),
+            ended(stage.status),
+        )
+        for stage in result.stages
+    )
+    head = ("Stage", "Components", "Iterations", "Fitting error", "Time", "Ended")
+    return table(head, rows, "The stages of the run")
+
+
+def components(story: Story) -> str:
+    """Every component, drawn and in numbers."""
+    result, data = story.result, story.data
+    if result.n_components == 0:
+        return paragraph("There are no components.")
+    left, right = sides(result, data)
+    share = plot.shares(result)
+    shown = min(result.n_components, 24)
+    drawn = figure(
+        plot.components(result, data),
+        f"{count(shown, 'component')}, one in each row: columns of W along "
+        f"{left.axis.label}, rows of H along {right.axis.label}",
+        "Each row is a component: its column of W on the left, its row of H on the right, each "
+        "drawn to its own largest value. Components are numbered as the columns of W, from 1, and "
+        "sorted by their share of the fit.",
+    )
+    rows = (
+        (
+            k + 1,
+            percent(share[k]) if share[k] >= 0.001 or share[k] == 0 else "< 0.001 %",
+            _peak(left, result.W[:, k]),
+            _peak(right, result.H[k]),
+            _zeros(result.W[:, k]),
+            _zeros(result.H[k]),
+        )
+        for k in np.argsort(-share, kind="stable").tolist()
+    )
+    head = (
+        "Number", "Share of the fit", f"Peak: {left.axis.name}", f"Peak: {right.axis.name}",
+        "Zeros in W", "Zeros in H",
+    )  # fmt: skip
+    return drawn + table(head, rows, "Components by share of the fit")
+
+
+def _peak(side: Any, vector: np.ndarray) -> str:
+    return side.place(int(np.argmax(vector))) if np.any(vector) else "–"
+
+
+def _zeros(vector: np.ndarray) -> str:
+    return f"{100 * np.mean(vector == 0):.0f} %"
+
+
+def fit(story: Story) -> str:
+    """X, WH and the residual."""
+    if story.data is None or story.data.X is None:
+        return paragraph(
+            "The data and the residual are not drawn: this page was made from the factors alone, "
+            "without the matrix X."
+        )
+    return figure(
+        plot.reconstruction(story.result, story.data),
+        "Three pictures side by side: the data X, the fit WH and the residual X − WH",
+        "X and WH share one colour scale. In the residual, red is where the data are larger than "
+        "the fit and blue where they are smaller; patterns there are what the components miss.",
+    )
+
+
+def convergence(story: Story) -> str:
+    """How the run went."""
+    return figure(
+        plot.convergence(story.result),
+        "Fitting error and step against time, with the stages shaded",
+        "Above, the fitting error where it was computed: after each stage at least. Below, the "
+        "largest relative change of a component in an iteration; a stage ends when it falls below "
+        "its tolerance.",
+    )
+
+
+def merges(story: Story) -> str:
+    """What was recovered and merged, in figures and words."""
+    result = story.result
+    tree = result.merges
+    if tree is None or len(tree.pairs) == 0:
+        return paragraph("No components were merged in this run.")
+    parts = [paragraph(_recovered(result))]
+    if len(result.generalized_singular_values):
+        parts.append(
+            figure(
+                plot.singular_values(result),
+                "Generalized singular value of each recovered component",
+                "How many times more X has than the first solution in the direction of each "
+                "recovered component. Near 1, nothing was missing there.",
+            )
+        )
+    parts.append(
+        figure(
+            plot.merges(result),
+            "Dendrogram of the merged components, and penalty of each merge",
+            "Components before merging are numbered as in the over-complete solution; +1, +2, … "
+            "are the recovered ones. The penalty is the square of what a merge changed in WH. "
+            "Grey: what merging the final components further would cost.",
+        )
+    )
+    return "".join([*parts, bullets(_merged_in_words(result)), _next(result)])
+
+
+def _recovered(result: Factorization) -> str:
+    tree, k = result.merges, len(result.generalized_singular_values)
+    assert tree is not None
+    found = f", after {count(k, 'component')} had been recovered from what was missing" if k else ""
+    return (
+        f"From {tree.n_leaves} components{found}, the closest pairs were merged until "
+        f"{tree.n_components} were left. The final components are the merged ones, polished."
+    )
+
+
+def _merged_in_words(result: Factorization) -> list[str]:
+    """One sentence for each final component that came from a merge."""
+    tree = result.merges
+    assert tree is not None
+    names = leaf_names(result)
+    size2 = norm2(result) or 1.0
+    leaves = {i: [i] for i in range(tree.n_leaves)}
+    cost = dict.fromkeys(range(tree.n_leaves), 0.0)
+    for t, (i, j) in enumerate(tree.pairs.tolist()):
+        node = tree.n_leaves + t
+        leaves[node] = leaves[i] + leaves[j]
+        cost[node] = cost[i] + cost[j] + float(tree.penalties[t])
+    return [
+        f"Component {number_} was made of {several([names[i] for i in sorted(leaves[node])])}, at "
+        f"a penalty of {percent(100 * cost[node] / size2)} of ‖WH‖²."
+        for number_, node in enumerate(roots(tree), 1)
+        if node >= tree.n_leaves
+    ]
+
+
+def _next(result: Factorization) -> str:
+    tree = next_merges(result) if result.n_components > 1 else None
+    if tree is None or len(tree.pairs) == 0:
+        return ""
+    i, j = tree.pairs[0] + 1
+    cost = 100 * tree.penalties[0] / (norm2(result) or 1.0)
+    return paragraph(
+        f"The next merge, of components {i} and {j}, would cost {percent(cost)} of ‖WH‖²; it was "
+        "not done."
+    )
+
+
+def gain(story: Story) -> str:
+    """Standard NMF against NMF-Merge from the same starts; nothing if that was not measured."""
+    compare = story.about.get("compare")
+    if not compare or not compare.get("standard_errors") or not compare.get("merge_errors"):
+        return ""
+    standard = np.asarray(compare["standard_errors"], dtype=np.float64)
+    merged = np.asarray(compare["merge_errors"], dtype=np.float64)
+    sentence = (
+        f"The best fitting error of standard NMF was {percent(standard.min())} and of NMF-Merge "
+        f"{percent(merged.min())}; the medians were {percent(float(np.median(standard)))} and "
+        f"{percent(float(np.median(merged)))}."
+    )
+    if len(standard) == len(merged):
+        lower = int(np.sum(merged < standard - 1e-3))
+        higher = int(np.sum(merged > standard + 1e-3))
+        sentence = (
+            f"From {count(len(standard), 'start')}, NMF-Merge ended lower than standard NMF by "
+            f"more than 0.001 percentage points {_times(lower)}, and higher {_times(higher)}. "
+            + sentence
+        )
+    drawn = figure(
+        plot.starts(standard.tolist(), merged.tolist()),
+        "Fitting error of standard NMF and of NMF-Merge for each start",
+    )
+    return paragraph(sentence) + drawn
+
+
+def _times(n: int) -> str:
+    return {0: "never", 1: "once", 2: "twice"}.get(n, f"{n} times")
+
+
+def care(story: Story) -> str:
+    """What to be careful about."""
+    sentences = warnings_of(story.result, story.data)
+    if not sentences:
+        return paragraph("Nothing was found that calls for special care.")
+    return bullets(sentences)
+
+
+def repeat(story: Story) -> str:
+    """How to get the same result again."""
+    about = story.about
+    parts = []
+    if "command" in about:
+        parts += [paragraph("This result came from:"), code(str(about["command"]))]
+    pairs = [(str(name), value) for name, value in about.get("versions", {}).items()]
+    if "date" in about:
+        pairs.insert(0, ("Date", about["date"]))
+    if "data_sha256" in about:
+        pairs.append(("Data (SHA-256)", about["data_sha256"]))
+    if pairs:
+        parts.append(facts(pairs))
+    if not parts:
+        parts.append(paragraph("Nothing was recorded of how this result came about."))
+    if story.data is not None and story.data.source:
+        parts.append(paragraph(f"Data: {story.data.source}. {story.data.terms}".strip()))
+    return "".join(parts)

@@ -1,0 +1,54 @@
+"""Numbers and lists as a reader wants to see them."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+
+def number(value: float) -> str:
+    """A number at four digits, without an exponent where that is readable."""
+    if not np.isfinite(value):
+        return "∞" if value > 0 else str(value)
+    if value == 0:
+        return "0"
+    if 1e-3 <= abs(value) < 1e6:
+        return f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
+    mantissa, exponent = f"{value:.2e}".split("e")
+    return f"{mantissa} · 10^{int(exponent)}"
+
+
+def percent(value: float) -> str:
+    """A share in percent."""
+    return f"{number(value)} %"
+
+
+def seconds(value: float) -> str:
+    """A time."""
+    if value < 1:
+        return f"{1000 * value:.3g} ms"
+    if value < 120:
+        return f"{value:.3g} s"
+    return f"{value / 60:.0f} min"
+
+
+def several(items: Sequence[object]) -> str:
+    """Items with commas and "and"."""
+    texts = [str(item) for item in items]
+    return texts[0] if len(texts) == 1 else ", ".join(texts[:-1]) + " and " + texts[-1]
+
+
+def count(n: int, noun: str) -> str:
+    """A number with its noun, in the plural where it must be."""
+    return f"{n:,} {noun}" + ("" if n == 1 else "s")
+
+
+def ended(status: str) -> str:
+    """How a run or a stage ended."""
+    return {
+        "converged": "converged",
+        "max_iter": "stopped at the limit of iterations",
+        "max_time": "stopped at the time limit",
+        "callback": "stopped by the callback",
+        "interrupted": "interrupted",
+        "done": "done",
+    }.get(str(status), str(status))

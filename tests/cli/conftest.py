@@ -1,0 +1,30 @@
+import numpy as np
+import pytest
+
+from nmfmerge import datasets
+
+
+@pytest.fixture
+def X():
+    return datasets.lcms_like(40, 60, 6).X
+
+
+@pytest.fixture
+def file(tmp_path, X):
+    """A small data file, in the folder that the test works in."""
+    path = tmp_path / "run.npy"
+    np.save(path, X)
+    return path
+
+
+@pytest.fixture
+def command(capsys):
+    """Run the command line in this process; return exit code, stdout and stderr."""
+    from nmfmerge.cli import main
+
+    def run(*words):
+        code = main([str(word) for word in words])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run

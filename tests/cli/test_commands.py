@@ -1,0 +1,154 @@
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from nmfmerge import datasets, folder, merge_components, metrics
+from nmfmerge.cli import COMMANDS
+
+
+@pytest.fixture
+def fitted(command, file, tmp_path):
+    """A folder with a fit of six components."""
+    assert command("fit", file, "-r", 6, "-o", tmp_path / "six")[0] == 0
+    return tmp_path / "six"
+
+
+def test_demo_compares_and_writes_a_report(command, tmp_path):
+    code, out, err = command("demo", "--starts", 2, "-o", tmp_path / "demo")
+    assert code == 0
+    assert err == ""
+    fit = folder.read(tmp_path / "demo")
+    errors = fit.about["compare"]["merge_errors"]
+    assert len(errors) == 2
+    assert fit.result.fitting_error == min(errors)
+    assert f"{np.mean(errors):.4f} ± {np.std(errors):.4f} %" in out
+    assert "starts, higher from" in out
+    found = metrics.match_components(datasets.lcms_like().W, fit.result.W)[1] > 0.95
+    assert f"{found.sum():>12}" in out
+    assert 'id="gain"' in (tmp_path / "demo/report.html").read_text()
+
+
+def test_report_is_written_again_with_the_data_or_without(command, fitted, file):
+    page = fitted / "report.html"
+    before = page.read_text()
+    page.unlink()
+    code, out, _ = command("report", fitted)
+    assert code == 0
+    assert "without" not in out
+    assert page.read_text() == before
+    file.unlink()
+    code, out, _ = command("report", fitted)
+    assert code == 0
+    assert "without the residual" in out
+    assert page.read_text() != before
+
+
+def test_report_finds_data_that_have_moved(command, fitted, file, tmp_path, X):
+    file.rename(tmp_path / "moved.npy")
+    assert "without" not in command("report", fitted, "--data", tmp_path / "moved.npy")[1]
+    np.save(tmp_path / "other.npy", 2 * X)
+    code, _, err = command("report", fitted, "--data", tmp_path / "other.npy")
+    assert code == 1
+    assert "contents differ" in err
+
+
+def test_merge_goes_down_to_fewer_components_and_polishes(command, fitted, X):
+    code, out, _ = command("merge", fitted, "-r", 4, "--json")
+    outcome = json.loads(out)
+    assert code == 0
+    before, after = folder.read(fitted).result, folder.read(fitted.with_name("six-4")).result
+    W, H, tree = merge_components(before.W, before.H, 4)
+    np.testing.assert_array_equal(after.merges.pairs, tree.pairs)
+    assert outcome["penalties"] == pytest.approx(tree.penalties)
+    assert after.n_components == 4
+    assert before.fitting_error < after.fitting_error <= metrics.fitting_error(X, W, H)
+
+
+def test_merge_needs_to_know_where_to_stop(command, fitted):
+    code, _, err = command("merge", fitted)
+    assert code == 1
+    assert "--max-penalty" in err
+    penalties = merge_components(*_factors(fitted), 1)[2].penalties
+    code, out, _ = command("merge", fitted, "--max-penalty", 1.01 * penalties[1], "--json")
+    assert code == 0
+    assert json.loads(out)["n_components"] == 4
+
+
+def _factors(path):
+    result = folder.read(path).result
+    return result.W, result.H
+
+
+def test_merge_without_the_data_says_what_to_do(command, fitted, file):
+    file.unlink()
+    code, _, err = command("merge", fitted, "-r", 4)
+    assert code == 1
+    assert "--data" in err
+
+
+def test_compare_matches_components_one_to_one(command, fitted, file, tmp_path):
+    command("fit", file, "-r", 6, "--init", "random", "--seed", 3, "-o", tmp_path / "other")
+    code, out, _ = command("compare", fitted, tmp_path / "other", "--json")
+    outcome = json.loads(out)
+    first, second = _factors(fitted), _factors(tmp_path / "other")
+    assert code == 0
+    order, similarity = metrics.match_components(first[0], second[0])
+    assert outcome["matched"] == (order + 1).tolist()
+    assert outcome["similarity"] == pytest.approx(similarity)
+    assert outcome["subspace_mismatch"] == metrics.subspace_mismatch(first[0], second[0])
+    assert outcome["same_data"] is True
+    figure = tmp_path / "figure.png"
+    code, out, _ = command("compare", fitted, fitted, "--figure", figure)
+    assert "6 of 6 with a cosine above 0.95, least 1.0000" in out
+    assert figure.read_bytes().startswith(b"\x89PNG")
+
+
+def test_compare_refuses_what_cannot_be_compared(command, fitted, file, tmp_path):
+    command("fit", file, "-r", 4, "-o", tmp_path / "four")
+    command("fit", file, "-r", 6, "--transpose", "-o", tmp_path / "turned")
+    for other, said in (("four", "merge one down first"), ("turned", "of the same data"),
+                        ("none", "holds no fit")):  # fmt: skip
+        code, _, err = command("compare", fitted, tmp_path / other)
+        assert code == 1
+        assert said in err
+
+
+def test_a_damaged_folder_is_one_sentence(command, fitted):
+    (fitted / "factors.npz").write_bytes(b"cut off")
+    code, _, err = command("report", fitted)
+    assert code == 1
+    assert "is damaged" in err
+    assert err.count("\n") == 1
+
+
+def test_info_says_what_a_file_holds_and_what_is_wrong(command, tmp_path):
+    X = np.ones((3, 4))
+    X[1, 2] = -1
+    np.save(tmp_path / "x.npy", X)
+    code, out, _ = command("info", tmp_path / "x.npy")
+    assert code == 0
+    assert "[3, 4]" in out
+    assert "careful:" in out
+    known = json.loads(command("info", tmp_path / "x.npy", "--json")[1])
+    assert known["shape"] == [3, 4]
+    assert known["negative"] == 1
+    assert len(known["problems"]) == 1
+
+
+def test_help_names_every_command_quickly():
+    out = subprocess.run(
+        [sys.executable, "-m", "nmfmerge", "--help"], capture_output=True, text=True, check=True
+    ).stdout
+    assert all(f"    {name} " in out for name in COMMANDS)
+
+
+def test_drawing_library_is_loaded_only_where_it_draws(file):
+    code = (
+        "import sys; from nmfmerge.cli import main; "
+        f"main(['info', {str(file)!r}]); print('matplotlib' in sys.modules)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip().endswith("False")

@@ -1,0 +1,198 @@
+import csv
+import io
+import json
+import re
+
+import numpy as np
+import pytest
+
+from nmfmerge import folder, nmf_merge
+from nmfmerge.cli import fit as fit_command
+from nmfmerge.cli.progress import LiveLine
+
+
+def contents(path):
+    return {file.relative_to(path): file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
+def test_fit_writes_the_factors_that_the_function_returns(command, file, X, tmp_path):
+    code, out, err = command("fit", file, "-r", 5, "-o", tmp_path / "out")
+    expected = nmf_merge(X, 5)
+    assert code == 0
+    assert err == ""
+    assert f"fitting error {expected.fitting_error:.6g} %" in out
+    fit = folder.read(tmp_path / "out")
+    np.testing.assert_array_equal(fit.result.W, expected.W)
+    np.testing.assert_array_equal(fit.result.H, expected.H)
+    np.testing.assert_array_equal(fit.result.merges.pairs, expected.merges.pairs)
+    np.testing.assert_array_equal(fit.result.merges.penalties, expected.merges.penalties)
+    assert [stage.n_iter for stage in fit.result.stages] == [s.n_iter for s in expected.stages]
+    assert fit.result.fitting_error == expected.fitting_error
+    assert fit.result.converged
+    assert not (tmp_path / "out.unfinished").exists()
+
+
+def test_fit_writes_everything_that_is_promised(command, file, tmp_path):
+    command("fit", file, "-r", 5, "-o", tmp_path / "out")
+    names = {str(name) for name in contents(tmp_path / "out")}
+    assert names == {
+        "factors.npz", "history.npz", "axes.npz", "W.csv", "H.csv", "merges.csv", "fit.json",
+        "report.html", "figures/components.png", "figures/convergence.png",
+        "figures/reconstruction.png", "figures/merges.png", "figures/singular-values.png",
+    }  # fmt: skip
+    about = json.loads((tmp_path / "out/fit.json").read_text())
+    assert about["settings"]["n_components"] == 5
+    assert re.fullmatch("[0-9a-f]{64}", about["data_sha256"])
+    assert set(about["versions"]) >= {"nmfmerge", "numpy", "numba"}
+    assert (tmp_path / "out/report.html").read_text().startswith("<!doctype html>")
+
+
+def test_tables_have_the_names_of_rows_and_columns(command, tmp_path):
+    lines = ["gene,a,b,c,d", "x,1,2,3,4", "y,2,1,4,3", "z,5,6,1,2"]
+    (tmp_path / "counts.csv").write_text("\n".join(lines) + "\n")
+    assert command("fit", tmp_path / "counts.csv", "-r", 2, "-o", tmp_path / "out")[0] == 0
+    with open(tmp_path / "out/W.csv", newline="") as opened:
+        table = list(csv.reader(opened))
+    assert [row[0] for row in table[1:]] == ["x", "y", "z"]
+    assert table[0][1:] == ["component 1", "component 2"]
+    with open(tmp_path / "out/H.csv", newline="") as opened:
+        assert [row[0] for row in csv.reader(opened)][1:] == ["a", "b", "c", "d"]
+    W = np.array([[float(cell) for cell in row[1:]] for row in table[1:]])
+    np.testing.assert_allclose(W, folder.read(tmp_path / "out").result.W, rtol=1e-8)
+
+
+def test_the_stored_command_repeats_the_fit(command, file, tmp_path):
+    chosen = ["-k", 2, "--solver", "gcd", "--init", "random", "--seed", 7, "--tol", 1e-3]
+    command("fit", file, "-r", 4, *chosen, "--transpose", "-o", tmp_path / "one")
+    words = json.loads((tmp_path / "one/fit.json").read_text())["command"].split()
+    assert words[:2] == ["nmfmerge", "fit"]
+    command(*words[1:], "-o", tmp_path / "two")
+    first, second = (folder.read(tmp_path / name).result for name in ("one", "two"))
+    np.testing.assert_array_equal(first.W, second.W)
+    assert len(first.W) == 60
+
+
+def test_an_existing_folder_is_kept_unless_forced(command, file, tmp_path):
+    out = tmp_path / "out"
+    command("fit", file, "-r", 4, "-o", out)
+    before = contents(out)
+    code, _, err = command("fit", file, "-r", 5, "-o", out)
+    assert code == 1
+    assert "--force" in err
+    assert contents(out) == before
+    assert command("fit", file, "-r", 5, "-o", out, "--force")[0] == 0
+    assert folder.read(out).result.n_components == 5
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_a_failure_while_writing_leaves_nothing_half_written(
+    command, file, tmp_path, monkeypatch
+):
+    def fail(*_):
+        raise OSError("the disk is full")
+
+    with monkeypatch.context() as context:
+        context.setattr(folder, "_put_in_place", fail)
+        code, _, err = command("fit", file, "-r", 4, "-o", tmp_path / "out")
+    assert (code, err) == (1, "nmfmerge: the disk is full\n")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.unfinished", "run.npy"]
+    assert command("fit", file, "-r", 4, "-o", tmp_path / "out", "--resume")[0] == 0
+    np.testing.assert_array_equal(
+        folder.read(tmp_path / "out").result.W, nmf_merge(np.load(file), 4).W
+    )
+
+
+def test_a_run_that_was_cut_off_is_not_lost_by_accident(command, file, tmp_path, monkeypatch):
+    with monkeypatch.context() as context:
+        context.setattr(fit_command, "nmf_merge", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            command("fit", file, "-r", 4, "-o", tmp_path / "out")
+    code, _, err = command("fit", file, "-r", 4, "-o", tmp_path / "out")
+    assert code == 1
+    assert "--resume" in err
+    assert "--force" in err
+    code, _, err = command("fit", file, "-r", 5, "-o", tmp_path / "out", "--resume")
+    assert code == 1
+    assert "another command" in err
+    assert command("fit", file, "-r", 5, "-o", tmp_path / "out", "--force")[0] == 0
+
+
+def test_resuming_what_is_finished_does_nothing(command, file, tmp_path):
+    command("fit", file, "-r", 4, "-o", tmp_path / "out")
+    before = contents(tmp_path / "out")
+    code, out, _ = command("fit", file, "-r", 4, "-o", tmp_path / "out", "--resume")
+    assert code == 0
+    assert "finished" in out
+    assert contents(tmp_path / "out") == before
+
+
+def test_a_fit_out_of_iterations_is_written_and_says_so(command, file, tmp_path):
+    code, _, err = command("fit", file, "-r", 4, "--max-iter", 2, "-o", tmp_path / "out")
+    assert code == 3
+    assert "had not converged" in err
+    assert not folder.read(tmp_path / "out").result.converged
+
+
+def test_json_is_for_scripts(command, file, tmp_path):
+    code, out, err = command("fit", file, "-r", 4, "-o", tmp_path / "out", "--json")
+    outcome = json.loads(out)
+    assert code == 0
+    assert err == ""
+    assert outcome["folder"] == str(tmp_path / "out")
+    assert outcome["converged"] is True
+    assert outcome["fitting_error"] == nmf_merge(np.load(file), 4).fitting_error
+    code, out, _ = command("fit", tmp_path / "none.npy", "-r", 4, "--json")
+    assert code == 1
+    assert "not found" in json.loads(out)["error"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["none.npy", "-r", 3], "none.npy was not found"),
+        (["run.npy", "-r", 41], "n_components=41 is too large"),
+        (["run.npy", "-r", 3, "--tol", -1], "tol=-1"),
+        (["run.npy", "-r", 3, "--window", 512], "window=512 is not an option of the format 'npy'"),
+        (["run.npy", "-r", 3, "-o", "no/such/folder"], "make it"),
+        (["negative.npy", "-r", 2], "Negative values"),
+    ],
+)
+def test_errors_are_one_sentence(words, said, command, file, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("negative.npy", -np.ones((3, 4)))
+    code, out, err = command("fit", *words)
+    assert code == 1
+    assert out == ""
+    assert err.startswith("nmfmerge: ")
+    assert err.count("\n") == 1
+    assert said in err
+
+
+@pytest.mark.parametrize("words", [[], ["fit"], ["fit", "x.npy"], ["nonsense"], ["fit", "-r", "x"]])
+def test_a_mistyped_command_ends_with_code_2(words, command, capsys):
+    with pytest.raises(SystemExit) as stop:
+        command(*words)
+    assert stop.value.code == 2
+    assert "usage: nmfmerge" in capsys.readouterr().err
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_terminal_sees_stage_iteration_error_step_and_time(X):
+    stream = Terminal()
+    live = LiveLine(stream)
+    nmf_merge(X, 4, callback=live)
+    live.clear()
+    shown = stream.getvalue()
+    pattern = r"\rinitial +iteration +1 +error [\d.]+ % +step \S+ of 1e-02 +[\d.]+ s\x1b\[K"
+    assert re.match(pattern, shown)
+    assert shown.endswith("\r\x1b[K")
+
+
+def test_other_streams_see_nothing(X):
+    stream = io.StringIO()
+    nmf_merge(X, 4, callback=LiveLine(stream))
+    assert stream.getvalue() == ""
