@@ -1,3 +1,5 @@
+import importlib
+
 import numpy as np
 import pytest
 
@@ -28,3 +30,16 @@ def command(capsys):
         return code, captured.out, captured.err
 
     return run
+
+
+@pytest.fixture
+def drawn():
+    """For tests that look at the report and the figures; all others do without, to save time."""
+
+
+@pytest.fixture(autouse=True)
+def _quick_pages(request, monkeypatch):
+    if "drawn" not in request.fixturenames:
+        for name in ("demo", "fit", "merge"):
+            module = importlib.import_module(f"nmfmerge.cli.{name}")
+            monkeypatch.setattr(module, "pages", lambda fit: {"report.html": "<!DOCTYPE html>"})

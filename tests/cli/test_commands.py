@@ -16,7 +16,7 @@ def fitted(command, file, tmp_path):
     return tmp_path / "six"
 
 
-def test_demo_compares_and_writes_a_report(command, tmp_path):
+def test_demo_compares_and_writes_a_report(command, tmp_path, drawn):
     code, out, err = command("demo", "--starts", 2, "-o", tmp_path / "demo")
     assert code == 0
     assert err == ""
@@ -31,7 +31,7 @@ def test_demo_compares_and_writes_a_report(command, tmp_path):
     assert 'id="gain"' in (tmp_path / "demo/report.html").read_text()
 
 
-def test_report_is_written_again_with_the_data_or_without(command, fitted, file):
+def test_report_is_written_again_with_the_data_or_without(command, drawn, fitted, file):
     page = fitted / "report.html"
     before = page.read_text()
     page.unlink()

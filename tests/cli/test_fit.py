@@ -32,7 +32,7 @@ def test_fit_writes_the_factors_that_the_function_returns(command, file, X, tmp_
     assert not (tmp_path / "out.unfinished").exists()
 
 
-def test_fit_writes_everything_that_is_promised(command, file, tmp_path):
+def test_fit_writes_everything_that_is_promised(command, file, tmp_path, drawn):
     command("fit", file, "-r", 5, "-o", tmp_path / "out")
     names = {str(name) for name in contents(tmp_path / "out")}
     assert names == {
@@ -44,7 +44,7 @@ def test_fit_writes_everything_that_is_promised(command, file, tmp_path):
     assert about["settings"]["n_components"] == 5
     assert re.fullmatch("[0-9a-f]{64}", about["data_sha256"])
     assert set(about["versions"]) >= {"nmfmerge", "numpy", "numba"}
-    assert (tmp_path / "out/report.html").read_text().startswith("<!doctype html>")
+    assert (tmp_path / "out/report.html").read_text().startswith("<!DOCTYPE html>")
 
 
 def test_tables_have_the_names_of_rows_and_columns(command, tmp_path):
