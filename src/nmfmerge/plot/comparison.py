@@ -1,5 +1,7 @@
 """Two solutions matched one to one: how alike the pairs are, and the pairs over each other."""
 
+from typing import Any
+
 import numpy as np
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
@@ -43,10 +45,15 @@ def comparison(first: Factorization, second: Factorization, data: Dataset | None
     shown = _least_alike(cosine, by_share)
     height = max(left.height, right.height) * (1.5 if len(shown) <= 4 else 1.1)
     figure = new_figure(2.4 + 0.7 + height * len(shown))
-    upper, lower = figure.subfigures(2, 1, height_ratios=[2.4, 0.7 + height * len(shown)])
+    upper, lower = _halves(figure, 2.4, 0.7 + height * len(shown))
     _draw_cosines(upper, first, second, order, cosine, by_share)
     _draw_pairs(lower, first, second, order, shown, (left, right))
     return figure
+
+
+def _halves(figure: Figure, *heights: float) -> tuple[SubFigure, SubFigure]:
+    halves: Any = figure.subfigures(2, 1, height_ratios=heights)
+    return halves[0], halves[1]
 
 
 def _least_alike(cosine: np.ndarray, by_share: np.ndarray) -> np.ndarray:

@@ -62,7 +62,7 @@ def _selected(share: np.ndarray, which: Sequence[int] | None) -> np.ndarray:
     if which is None:
         return np.argsort(-share, kind="stable")[:MOST]
     chosen = np.asarray(which, dtype=np.intp).reshape(-1)
-    if len(chosen) and not (0 <= chosen.min() and chosen.max() < len(share)):
+    if len(chosen) and not (chosen.min() >= 0 and chosen.max() < len(share)):
         raise ValueError(
             f"which={list(which)!r}: expected columns of W, counted from 0 to {len(share) - 1}"
         )

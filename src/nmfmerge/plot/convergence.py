@@ -129,5 +129,6 @@ def _shade(ax: Axes, times: list[Span], last: float) -> None:
 
 
 def _handle(stage: Stage) -> Patch:
-    label = f"{stage.name}: {stage.n_components} components, {stage.fitting_error:.4g} %"
+    noun = "component" if stage.n_components == 1 else "components"
+    label = f"{stage.name}: {stage.n_components} {noun}, {stage.fitting_error:.4g} %"
     return Patch(color=_COLOURS.get(stage.name, "#dddddd"), label=label)

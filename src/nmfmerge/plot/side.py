@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from nmfmerge.datasets.base import Axis, Dataset
-from nmfmerge.plot.style import GREY, SMALL, no_spines, plain, shortened, tidy
+from nmfmerge.plot.style import GREY, SMALL, no_spines, shortened, tidy
 from nmfmerge.result import Factorization
 
 N_BARS = 6
@@ -27,7 +27,7 @@ class Side:
     @property
     def label(self) -> str:
         """What the axis is called in a figure."""
-        return plain(self.axis.label)
+        return shortened(self.axis.label, 44)
 
     @property
     def height(self) -> float:
@@ -60,7 +60,8 @@ class Side:
             return f"row {row + 1}, column {column + 1}"
         if self.kind == "bars":
             return str(value)
-        return f"{value:g} {self.axis.unit}".strip() if _is_number(value) else str(value)
+        text = f"{value:.6g}" if isinstance(value, float | np.floating) else str(value)
+        return f"{text} {self.axis.unit}".strip()
 
 
 def sides(result: Factorization, data: Dataset | None) -> tuple[Side, Side]:
@@ -91,10 +92,6 @@ def _side(data: Dataset, axis: Axis) -> Side:
     if values.dtype.kind == "f":
         return Side(Axis(f"{axis.name} number", np.arange(len(values))), "line")
     return Side(axis, "bars")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float, np.integer, np.floating))
 
 
 def _line(side: Side, ax: Axes, vectors: list[np.ndarray], colours: list[str]) -> None:

@@ -3,6 +3,7 @@
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from nmfmerge.plot.style import CRIMSON, GREY, SMALL, new_figure, tidy, words
 from nmfmerge.result import Factorization
@@ -38,7 +39,7 @@ def singular_values(result: Factorization) -> Figure:
         _mark_infinite(ax, number[np.isinf(values)], top)
     ax.axhline(1, color=GREY, lw=0.9, ls="--", zorder=0)
     ax.set(xlabel="recovered component", ylabel="value")
-    ax.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[attr-defined]
+    ax.xaxis.set_major_locator(MaxNLocator(10, integer=True))
     ax.set_title("generalized singular values")
     tidy(ax)
     figure.supxlabel("Dashed: 1, where WH has as much of a direction as X.", fontsize=SMALL,

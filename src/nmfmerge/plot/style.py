@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 ORANGE, CRIMSON, GREY = "#e69138", "#b3263e", "#8a8a8a"
 BLUE, INK, PALE = "#23598c", "#262626", "#d9d9d9"
 WIDTH = 7.5  # inches
-TEXT, SMALL = 9.0, 8.0  # points
+TEXT, SMALL = 9.5, 8.5  # points
 
 
 class PageFigure(Figure):
@@ -57,11 +57,6 @@ def shortened(name: object, length: int = 22) -> str:
     text = " ".join(str(name).split())
     text = text if len(text) <= length else text[: length - 1] + "…"
     return text.replace("$", r"\$")
-
-
-def plain(label: str) -> str:
-    """A label that matplotlib must not read as mathematics."""
-    return label.replace("$", r"\$")
 
 
 def percent(value: float) -> str:

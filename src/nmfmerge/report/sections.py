@@ -56,21 +56,20 @@ def summary(story: Story) -> str:
 def _headline(result: Factorization) -> str:
     """How well it fits, in words; numbers only, so nothing to escape."""
     error = result.fitting_error
-    noun = count(result.n_components, "component")
+    noun = f"<strong>{count(result.n_components, 'component')}</strong>"
     if not np.isfinite(error):
         return f"{noun} were fitted to data that are all zero."
-    kept = max(0.0, 100 - error)
-    words = "exactly, up to rounding" if error < 1e-8 else f"up to {percent(error)}"
+    if error < 1e-8:
+        return f"{noun} fit the data <strong>exactly</strong>, up to rounding."
     return (
-        f"<strong>{noun}</strong> describe the data <strong>{words}</strong> of the sum of squares "
-        f"(‖X − WH‖² / ‖X‖²); {_kept(kept)} is accounted for."
+        f"{noun} fit the data with an error of <strong>{percent(error)}</strong>: "
+        f"{_kept(max(0.0, 100 - error))} of the sum of squares is accounted for. (The error is "
+        "‖X − WH‖² in percent of ‖X‖².)"
     )
 
 
 def _kept(kept: float) -> str:
-    if kept > 99.99:
-        return "more than 99.99 %" if kept < 100 else "all of it"
-    return f"{kept:.2f} %"
+    return "more than 99.99 %" if kept > 99.99 else f"{kept:.2f} %"
 
 
 def _stages(result: Factorization) -> str:
@@ -86,7 +85,7 @@ def _stages(result: Factorization) -> str:
         for stage in result.stages
     )
     head = ("Stage", "Components", "Iterations", "Fitting error", "Time", "Ended")
-    return table(head, rows, "The stages of the run")
+    return table(head, rows, "The stages of the run", text=(0, 5))
 
 
 def components(story: Story) -> str:
