@@ -20,8 +20,8 @@ def test_stages_are_marked_and_named_with_their_errors(run):
     for ax in (upper, lower):
         assert sorted(marks(ax)) == sorted(f"stage {name}" for name in names)
     texts = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert [text.split(":")[0] for text in texts] == names
-    assert texts[-1] == f"final: 5 components, {result.fitting_error:.4g} %"
+    assert [text.split(",")[0] for text in texts] == names
+    assert texts[-1] == f"final, r = 5: {result.fitting_error:.4g} %"
     assert lower.get_xlabel() == "time (s)"
 
 

@@ -10,7 +10,17 @@ from nmfmerge.datasets.base import Dataset
 from nmfmerge.metrics import match_components
 from nmfmerge.plot.share import shares
 from nmfmerge.plot.side import Side, sides
-from nmfmerge.plot.style import BLUE, CRIMSON, GREY, INK, ORANGE, SMALL, new_figure, tidy, words
+from nmfmerge.plot.style import (
+    BLUE,
+    CRIMSON,
+    INK,
+    NOTE,
+    ORANGE,
+    SMALL,
+    new_figure,
+    tidy,
+    words,
+)
 from nmfmerge.result import Factorization
 
 MOST = 12
@@ -129,4 +139,4 @@ def _explain(figure: SubFigure, n: int, shown: int, pictures: bool) -> None:
     remarks = [f"The {shown} pairs of {n} that are least alike."] * (shown < n)
     remarks += ["Pictures: first left, second right."] * pictures
     if remarks:
-        figure.supxlabel(" ".join(remarks), fontsize=SMALL, color=GREY)
+        figure.supxlabel(" ".join(remarks), fontsize=SMALL, color=NOTE)

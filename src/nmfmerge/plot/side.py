@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from nmfmerge.datasets.base import Axis, Dataset
-from nmfmerge.plot.style import GREY, SMALL, no_spines, shortened, tidy
+from nmfmerge.plot.style import NOTE, SMALL, no_spines, shortened, tidy
 from nmfmerge.result import Factorization
 
 N_BARS = 6
@@ -87,11 +87,9 @@ def _side(data: Dataset, axis: Axis) -> Side:
     if pixels and int(np.prod(data.image_shape or ())) == len(axis.values):
         return Side(axis, "picture", data.picture)
     values = np.asarray(axis.values)
-    if values.dtype.kind in "iufM" and not (values.dtype.kind == "f" and np.isnan(values).any()):
-        return Side(axis, "line")
-    if values.dtype.kind == "f":
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
         return Side(Axis(f"{axis.name} number", np.arange(len(values))), "line")
-    return Side(axis, "bars")
+    return Side(axis, "line" if values.dtype.kind in "iufM" else "bars")
 
 
 def _line(side: Side, ax: Axes, vectors: list[np.ndarray], colours: list[str]) -> None:
@@ -157,5 +155,5 @@ _DRAW = {"line": _line, "bars": _bars, "picture": _picture}
 def note(ax: Axes, text: str) -> None:
     """A remark in grey in the upper right corner of the axes."""
     ax.text(
-        0.99, 0.94, text, transform=ax.transAxes, ha="right", va="top", color=GREY, fontsize=SMALL
+        0.99, 0.94, text, transform=ax.transAxes, ha="right", va="top", color=NOTE, fontsize=SMALL
     )

@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from nmfmerge.plot.style import CRIMSON, GREY, SMALL, new_figure, tidy, words
+from nmfmerge.plot.style import CRIMSON, GREY, NOTE, SMALL, new_figure, tidy, words
 from nmfmerge.result import Factorization
 
 
@@ -29,7 +29,7 @@ def singular_values(result: Factorization) -> Figure:
     number = np.arange(1, len(values) + 1)
     finite = np.isfinite(values) & (values > 0)
     top, bottom = _limits(values[finite])
-    figure = new_figure(2.8)
+    figure = new_figure(2.8, width=4.6)
     ax = figure.subplots()
     ax.set_yscale("log")
     ax.set(ylim=(bottom, top), xlim=(0.4, len(values) + 0.6))
@@ -43,7 +43,7 @@ def singular_values(result: Factorization) -> Figure:
     ax.set_title("generalized singular values")
     tidy(ax)
     figure.supxlabel("Dashed: 1, where WH has as much of a direction as X.", fontsize=SMALL,
-                     color=GREY)  # fmt: skip
+                     color=NOTE)  # fmt: skip
     return figure
 
 

@@ -25,7 +25,7 @@ def starts(standard_errors: Sequence[float], merge_errors: Sequence[float]) -> F
     """
     standard = np.asarray(standard_errors, dtype=np.float64)
     merged = np.asarray(merge_errors, dtype=np.float64)
-    figure = new_figure(2.9)
+    figure = new_figure(2.9, width=4.6)
     ax = figure.subplots()
     paired = len(standard) == len(merged)
     order = np.argsort(standard + 0 * merged if paired else standard, kind="stable")

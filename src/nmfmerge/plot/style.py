@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 ORANGE, CRIMSON, GREY = "#e69138", "#b3263e", "#8a8a8a"
-BLUE, INK, PALE = "#23598c", "#262626", "#d9d9d9"
+BLUE, INK, NOTE = "#23598c", "#262626", "#666666"
 WIDTH = 7.5  # inches
 TEXT, SMALL = 9.5, 8.5  # points
 
@@ -36,6 +36,7 @@ def words(sentence: str) -> Figure:
 
 def tidy(ax: Axes) -> None:
     """Two spines, small outward ticks, one text size."""
+    ax.set_facecolor("white")
     ax.spines[["top", "right"]].set_visible(False)
     for spine in ax.spines.values():
         spine.set(linewidth=0.8, color="#555555")

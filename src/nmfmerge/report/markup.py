@@ -10,6 +10,8 @@ from matplotlib.figure import Figure
 
 _LARGE = 400_000  # bytes; beyond, pixels may be smaller than lines
 _WORDY = 24  # letters
+_PHONE = 460  # pixels; wider figures are scrolled on a phone
+_WIDE_FIGURE = ' class="scrolled"'
 _LONG_FACT = ' class="long"'
 
 
@@ -67,8 +69,9 @@ def figure(drawing: Figure, alt: str, caption: str = "") -> str:
     width, height = (round(96 * inches) for inches in drawing.get_size_inches())
     text = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
     return (
-        f'<figure><div class="wide card" role="region" aria-label="figure, scrolls sideways" '
-        f'tabindex="0"><img alt="{escape(alt)}" width="{width}" height="{height}" '
+        f'<figure{_WIDE_FIGURE if width > _PHONE else ""}><div class="wide card" role="region" '
+        f'aria-label="Figure" tabindex="0"><img alt="{escape(alt)}" width="{width}" '
+        f'height="{height}" style="--w: {width}px" '
         f'src="data:{kind};base64,{b64encode(data).decode()}"></div>{text}</figure>'
     )
 

@@ -10,7 +10,7 @@ from nmfmerge import plot
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.plot.merges import leaf_names, next_merges, roots
 from nmfmerge.plot.share import norm2
-from nmfmerge.plot.side import sides
+from nmfmerge.plot.side import Side, sides
 from nmfmerge.report.care import warnings_of
 from nmfmerge.report.markup import bullets, code, facts, figure, paragraph, table
 from nmfmerge.report.words import count, ended, percent, seconds, several
@@ -102,12 +102,12 @@ def components(story: Story) -> str:
         f"{left.axis.label}, rows of H along {right.axis.label}",
         "Each row is a component: its column of W on the left, its row of H on the right, each "
         "drawn to its own largest value. Components are numbered as the columns of W, from 1, and "
-        "sorted by their share of the fit.",
+        "sorted by their share of the fit, which is that of the sum of squares of WH.",
     )
     rows = (
         (
             k + 1,
-            percent(share[k]) if share[k] >= 0.001 or share[k] == 0 else "< 0.001 %",
+            _share(share[k]),
             _peak(left, result.W[:, k]),
             _peak(right, result.H[k]),
             _zeros(result.W[:, k]),
@@ -122,7 +122,11 @@ def components(story: Story) -> str:
     return drawn + table(head, rows, "Components by share of the fit")
 
 
-def _peak(side: Any, vector: np.ndarray) -> str:
+def _share(share: float) -> str:
+    return f"{share:.2f} %" if share >= 0.01 or share == 0 else "< 0.01 %"
+
+
+def _peak(side: Side, vector: np.ndarray) -> str:
     return side.place(int(np.argmax(vector))) if np.any(vector) else "–"
 
 
