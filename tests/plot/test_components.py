@@ -104,6 +104,15 @@ def test_axes_out_of_order_are_sorted_and_of_the_wrong_length_refused(rng):
         plot.components(result, short)
 
 
+def test_dates_are_an_axis_too(rng):
+    days = np.datetime64("2026-01-01") + np.arange(50) * np.timedelta64(6, "h")
+    data = Dataset("x", None, 2, Axis("depth", np.arange(4.0), "m"), Axis("day", days))
+    figure = plot.components(factorization(rng.random((4, 2)), rng.random((2, 50))), data)
+    figure.draw_without_rendering()
+    np.testing.assert_array_equal(figure.axes[1].lines[0].get_xdata(), days)
+    assert len(figure.axes[-1].get_xticks()) <= 7
+
+
 def test_a_figure_shows_itself_in_a_notebook_and_pyplot_is_not_touched(run):
     figure = plot.singular_values(run[1])
     assert figure._repr_png_().startswith(b"\x89PNG")

@@ -6,6 +6,7 @@ from typing import Literal
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
 from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.plot.style import NOTE, SMALL, no_spines, shortened, tidy
@@ -116,8 +117,17 @@ def _line(side: Side, ax: Axes, vectors: list[np.ndarray], colours: list[str]) -
     tidy(ax)
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
-    if x.dtype.kind != "M":
+    _few_ticks(ax, dates=x.dtype.kind == "M")
+
+
+def _few_ticks(ax: Axes, dates: bool) -> None:
+    if not dates:
         ax.locator_params(axis="x", nbins=6)
+        return
+    locator = AutoDateLocator(maxticks=6)
+    ax.xaxis.set_major_locator(locator)
+    ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    ax.xaxis.get_offset_text().set_fontsize(SMALL - 1)
 
 
 def _bars(side: Side, ax: Axes, vectors: list[np.ndarray], colours: list[str]) -> None:

@@ -9,7 +9,7 @@ from nmfmerge.plot.merges import next_merges
 from nmfmerge.plot.share import norm2
 from nmfmerge.plot.side import sides
 from nmfmerge.report.words import count, ended, number, percent, several
-from nmfmerge.result import Factorization
+from nmfmerge.result import Factorization, Status
 
 TINY_SHARE = 0.1  # percent of the fit
 PARALLEL = 0.95  # cosine
@@ -50,7 +50,7 @@ def _names(result: Factorization, data: Dataset | None) -> list[str]:
 
 
 def _not_converged(result: Factorization, names: list[str]) -> list[str]:
-    if result.converged:
+    if result.status in (Status.CONVERGED, Status.DONE):
         return []
     return [
         f"The run has not converged ({ended(result.status)}): components may still change. "
