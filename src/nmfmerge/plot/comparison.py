@@ -1,5 +1,7 @@
 """Two solutions matched one to one: how alike the pairs are, and the pairs over each other."""
 
+from typing import Any
+
 import numpy as np
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
@@ -8,7 +10,17 @@ from nmfmerge.datasets.base import Dataset
 from nmfmerge.metrics import match_components
 from nmfmerge.plot.share import shares
 from nmfmerge.plot.side import Side, sides
-from nmfmerge.plot.style import BLUE, CRIMSON, GREY, INK, ORANGE, SMALL, new_figure, tidy, words
+from nmfmerge.plot.style import (
+    BLUE,
+    CRIMSON,
+    INK,
+    NOTE,
+    ORANGE,
+    SMALL,
+    new_figure,
+    tidy,
+    words,
+)
 from nmfmerge.result import Factorization
 
 MOST = 12
@@ -43,10 +55,15 @@ def comparison(first: Factorization, second: Factorization, data: Dataset | None
     shown = _least_alike(cosine, by_share)
     height = max(left.height, right.height) * (1.5 if len(shown) <= 4 else 1.1)
     figure = new_figure(2.4 + 0.7 + height * len(shown))
-    upper, lower = figure.subfigures(2, 1, height_ratios=[2.4, 0.7 + height * len(shown)])
+    upper, lower = _halves(figure, 2.4, 0.7 + height * len(shown))
     _draw_cosines(upper, first, second, order, cosine, by_share)
     _draw_pairs(lower, first, second, order, shown, (left, right))
     return figure
+
+
+def _halves(figure: Figure, *heights: float) -> tuple[SubFigure, SubFigure]:
+    halves: Any = figure.subfigures(2, 1, height_ratios=heights)
+    return halves[0], halves[1]
 
 
 def _least_alike(cosine: np.ndarray, by_share: np.ndarray) -> np.ndarray:
@@ -122,4 +139,4 @@ def _explain(figure: SubFigure, n: int, shown: int, pictures: bool) -> None:
     remarks = [f"The {shown} pairs of {n} that are least alike."] * (shown < n)
     remarks += ["Pictures: first left, second right."] * pictures
     if remarks:
-        figure.supxlabel(" ".join(remarks), fontsize=SMALL, color=GREY)
+        figure.supxlabel(" ".join(remarks), fontsize=SMALL, color=NOTE)

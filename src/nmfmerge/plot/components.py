@@ -9,7 +9,17 @@ from matplotlib.figure import Figure
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.plot.share import shares
 from nmfmerge.plot.side import Side, note, sides
-from nmfmerge.plot.style import BLUE, CRIMSON, GREY, INK, SMALL, TEXT, new_figure, percent, words
+from nmfmerge.plot.style import (
+    BLUE,
+    CRIMSON,
+    INK,
+    NOTE,
+    SMALL,
+    TEXT,
+    new_figure,
+    percent,
+    words,
+)
 from nmfmerge.result import Factorization
 
 MOST = 24
@@ -62,7 +72,7 @@ def _selected(share: np.ndarray, which: Sequence[int] | None) -> np.ndarray:
     if which is None:
         return np.argsort(-share, kind="stable")[:MOST]
     chosen = np.asarray(which, dtype=np.intp).reshape(-1)
-    if len(chosen) and not (0 <= chosen.min() and chosen.max() < len(share)):
+    if len(chosen) and not (chosen.min() >= 0 and chosen.max() < len(share)):
         raise ValueError(
             f"which={list(which)!r}: expected columns of W, counted from 0 to {len(share) - 1}"
         )
@@ -109,5 +119,5 @@ def _say_what_is_missing(
         figure.supxlabel(
             f"The {len(shown)} components with the largest share; {missing} more are not shown "
             f"({rest} of the fit together).",
-            fontsize=SMALL, color=GREY,
+            fontsize=SMALL, color=NOTE,
         )  # fmt: skip

@@ -60,7 +60,7 @@ def convergence(result: Factorization) -> Figure:
     times = spans(result)
     if not times:
         return words("No stages were recorded.")
-    figure = new_figure(4.2)
+    figure = new_figure(4.2, width=4.6)
     upper, lower = figure.subplots(2, 1, sharex=True)
     _draw_errors(upper, times)
     _draw_steps(lower, times)
@@ -72,7 +72,7 @@ def convergence(result: Factorization) -> Figure:
     lower.set_xlabel("time (s)")
     figure.legend(
         handles=[_handle(span.stage) for span in times], loc="outside upper center",
-        ncols=3, fontsize=SMALL, frameon=False, handlelength=1.2,
+        ncols=2, fontsize=SMALL, frameon=False, handlelength=1.2,
     )  # fmt: skip
     return figure
 
@@ -129,5 +129,5 @@ def _shade(ax: Axes, times: list[Span], last: float) -> None:
 
 
 def _handle(stage: Stage) -> Patch:
-    label = f"{stage.name}: {stage.n_components} components, {stage.fitting_error:.4g} %"
+    label = f"{stage.name}, r = {stage.n_components}: {stage.fitting_error:.4g} %"
     return Patch(color=_COLOURS.get(stage.name, "#dddddd"), label=label)

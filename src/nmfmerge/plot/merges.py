@@ -7,7 +7,7 @@ from matplotlib.ticker import MaxNLocator
 
 from nmfmerge.merge import MergeTree, merge
 from nmfmerge.plot.share import norm2
-from nmfmerge.plot.style import CRIMSON, GREY, INK, SMALL, new_figure, tidy, words
+from nmfmerge.plot.style import CRIMSON, GREY, INK, NOTE, SMALL, new_figure, tidy, words
 from nmfmerge.result import Factorization
 
 _ZERO = 1e-14  # percent; below, a penalty is rounding
@@ -40,7 +40,7 @@ def merges(result: Factorization) -> Figure:
     if len(leaves) < tree.n_leaves:
         figure.supxlabel(
             f"Not in the dendrogram: {tree.n_leaves - len(leaves)} of {tree.n_leaves} components, "
-            "which were not merged.", fontsize=SMALL, color=GREY,
+            "which were not merged.", fontsize=SMALL, color=NOTE,
         )  # fmt: skip
     return figure
 

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.plot.blocks import average, average_product, block_starts
 from nmfmerge.plot.side import Side, sides
-from nmfmerge.plot.style import GREY, SMALL, new_figure, tidy
+from nmfmerge.plot.style import NOTE, SMALL, new_figure, shortened, tidy
 from nmfmerge.result import Factorization
 
 MOST = 600
@@ -111,7 +111,7 @@ def _label(axes: np.ndarray, left: Side, right: Side) -> None:
 
 
 def _name(side: Side) -> str:
-    return side.label if _span(side) else f"{side.axis.name} number".replace("$", r"\$")
+    return side.label if _span(side) else shortened(f"{side.axis.name} number", 44)
 
 
 def _colour_bar(
@@ -121,10 +121,10 @@ def _colour_bar(
         picture,  # type: ignore[arg-type]
         ax=axes, orientation="horizontal", extend=extend, aspect=30 * len(axes), pad=0.02,
     )  # fmt: skip
-    bar.outline.set_visible(False)  # type: ignore[operator]
+    bar.outline.set_visible(False)
     bar.set_label(label, fontsize=SMALL)
     bar.ax.tick_params(labelsize=SMALL, length=2)
-    bar.ax.locator_params(nbins=5)
+    bar.ax.locator_params(nbins=5 if len(axes) > 1 else 3)
 
 
 def _say_blocks(figure: Figure, full: tuple[int, int], drawn: tuple[int, ...]) -> None:
@@ -132,5 +132,5 @@ def _say_blocks(figure: Figure, full: tuple[int, int], drawn: tuple[int, ...]) -
         figure.supxlabel(
             f"{full[0]} × {full[1]} entries, averaged in blocks to {drawn[0]} × {drawn[1]}; "
             "averaging evens out noise in the residual.",
-            fontsize=SMALL, color=GREY,
+            fontsize=SMALL, color=NOTE,
         )  # fmt: skip

@@ -6,9 +6,10 @@ from typing import Literal
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
 from nmfmerge.datasets.base import Axis, Dataset
-from nmfmerge.plot.style import GREY, SMALL, no_spines, plain, shortened, tidy
+from nmfmerge.plot.style import NOTE, SMALL, no_spines, shortened, tidy
 from nmfmerge.result import Factorization
 
 N_BARS = 6
@@ -27,7 +28,7 @@ class Side:
     @property
     def label(self) -> str:
         """What the axis is called in a figure."""
-        return plain(self.axis.label)
+        return shortened(self.axis.label, 44)
 
     @property
     def height(self) -> float:
@@ -60,7 +61,8 @@ class Side:
             return f"row {row + 1}, column {column + 1}"
         if self.kind == "bars":
             return str(value)
-        return f"{value:g} {self.axis.unit}".strip() if _is_number(value) else str(value)
+        text = f"{value:.6g}" if isinstance(value, float | np.floating) else str(value)
+        return f"{text} {self.axis.unit}".strip()
 
 
 def sides(result: Factorization, data: Dataset | None) -> tuple[Side, Side]:
@@ -86,15 +88,9 @@ def _side(data: Dataset, axis: Axis) -> Side:
     if pixels and int(np.prod(data.image_shape or ())) == len(axis.values):
         return Side(axis, "picture", data.picture)
     values = np.asarray(axis.values)
-    if values.dtype.kind in "iufM" and not (values.dtype.kind == "f" and np.isnan(values).any()):
-        return Side(axis, "line")
-    if values.dtype.kind == "f":
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
         return Side(Axis(f"{axis.name} number", np.arange(len(values))), "line")
-    return Side(axis, "bars")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float, np.integer, np.floating))
+    return Side(axis, "line" if values.dtype.kind in "iufM" else "bars")
 
 
 def _line(side: Side, ax: Axes, vectors: list[np.ndarray], colours: list[str]) -> None:
@@ -121,8 +117,17 @@ def _line(side: Side, ax: Axes, vectors: list[np.ndarray], colours: list[str]) -
     tidy(ax)
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
-    if x.dtype.kind != "M":
+    _few_ticks(ax, dates=x.dtype.kind == "M")
+
+
+def _few_ticks(ax: Axes, dates: bool) -> None:
+    if not dates:
         ax.locator_params(axis="x", nbins=6)
+        return
+    locator = AutoDateLocator(maxticks=6)
+    ax.xaxis.set_major_locator(locator)
+    ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    ax.xaxis.get_offset_text().set_fontsize(SMALL - 1)
 
 
 def _bars(side: Side, ax: Axes, vectors: list[np.ndarray], colours: list[str]) -> None:
@@ -160,5 +165,5 @@ _DRAW = {"line": _line, "bars": _bars, "picture": _picture}
 def note(ax: Axes, text: str) -> None:
     """A remark in grey in the upper right corner of the axes."""
     ax.text(
-        0.99, 0.94, text, transform=ax.transAxes, ha="right", va="top", color=GREY, fontsize=SMALL
+        0.99, 0.94, text, transform=ax.transAxes, ha="right", va="top", color=NOTE, fontsize=SMALL
     )

@@ -3,8 +3,9 @@
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
-from nmfmerge.plot.style import CRIMSON, GREY, SMALL, new_figure, tidy, words
+from nmfmerge.plot.style import CRIMSON, GREY, NOTE, SMALL, new_figure, tidy, words
 from nmfmerge.result import Factorization
 
 
@@ -28,7 +29,7 @@ def singular_values(result: Factorization) -> Figure:
     number = np.arange(1, len(values) + 1)
     finite = np.isfinite(values) & (values > 0)
     top, bottom = _limits(values[finite])
-    figure = new_figure(2.8)
+    figure = new_figure(2.8, width=4.6)
     ax = figure.subplots()
     ax.set_yscale("log")
     ax.set(ylim=(bottom, top), xlim=(0.4, len(values) + 0.6))
@@ -38,11 +39,11 @@ def singular_values(result: Factorization) -> Figure:
         _mark_infinite(ax, number[np.isinf(values)], top)
     ax.axhline(1, color=GREY, lw=0.9, ls="--", zorder=0)
     ax.set(xlabel="recovered component", ylabel="value")
-    ax.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[attr-defined]
+    ax.xaxis.set_major_locator(MaxNLocator(10, integer=True))
     ax.set_title("generalized singular values")
     tidy(ax)
     figure.supxlabel("Dashed: 1, where WH has as much of a direction as X.", fontsize=SMALL,
-                     color=GREY)  # fmt: skip
+                     color=NOTE)  # fmt: skip
     return figure
 
 

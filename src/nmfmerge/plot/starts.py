@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from nmfmerge.plot.style import CRIMSON, GREY, ORANGE, SMALL, new_figure, tidy
 
@@ -24,7 +25,7 @@ def starts(standard_errors: Sequence[float], merge_errors: Sequence[float]) -> F
     """
     standard = np.asarray(standard_errors, dtype=np.float64)
     merged = np.asarray(merge_errors, dtype=np.float64)
-    figure = new_figure(2.9)
+    figure = new_figure(2.9, width=4.6)
     ax = figure.subplots()
     paired = len(standard) == len(merged)
     order = np.argsort(standard + 0 * merged if paired else standard, kind="stable")
@@ -35,7 +36,7 @@ def starts(standard_errors: Sequence[float], merge_errors: Sequence[float]) -> F
     _dots(ax, x, standard[order], ORANGE, "s", "standard NMF")
     _dots(ax, np.arange(1, len(merged) + 1), merged, CRIMSON, "o", "NMF-Merge")
     ax.set(xlabel="start, in the order of standard NMF's error", ylabel="fitting error (%)")
-    ax.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[attr-defined]
+    ax.xaxis.set_major_locator(MaxNLocator(10, integer=True))
     tidy(ax)
     figure.legend(loc="outside upper center", ncols=2, fontsize=SMALL, frameon=False)
     return figure

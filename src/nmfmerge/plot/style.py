@@ -6,9 +6,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 ORANGE, CRIMSON, GREY = "#e69138", "#b3263e", "#8a8a8a"
-BLUE, INK, PALE = "#23598c", "#262626", "#d9d9d9"
+BLUE, INK, NOTE = "#23598c", "#262626", "#666666"
 WIDTH = 7.5  # inches
-TEXT, SMALL = 9.0, 8.0  # points
+TEXT, SMALL = 9.5, 8.5  # points
 
 
 class PageFigure(Figure):
@@ -36,6 +36,7 @@ def words(sentence: str) -> Figure:
 
 def tidy(ax: Axes) -> None:
     """Two spines, small outward ticks, one text size."""
+    ax.set_facecolor("white")
     ax.spines[["top", "right"]].set_visible(False)
     for spine in ax.spines.values():
         spine.set(linewidth=0.8, color="#555555")
@@ -57,11 +58,6 @@ def shortened(name: object, length: int = 22) -> str:
     text = " ".join(str(name).split())
     text = text if len(text) <= length else text[: length - 1] + "…"
     return text.replace("$", r"\$")
-
-
-def plain(label: str) -> str:
-    """A label that matplotlib must not read as mathematics."""
-    return label.replace("$", r"\$")
 
 
 def percent(value: float) -> str:

@@ -9,12 +9,13 @@ from nmfmerge.plot.merges import next_merges
 from nmfmerge.plot.share import norm2
 from nmfmerge.plot.side import sides
 from nmfmerge.report.words import count, ended, number, percent, several
-from nmfmerge.result import Factorization
+from nmfmerge.result import Factorization, Status
 
 TINY_SHARE = 0.1  # percent of the fit
 PARALLEL = 0.95  # cosine
-MISSING = 2.0  # generalized singular value: X has twice of what WH has
+MISSING = 10.0  # generalized singular value: WH has a tenth of what X has
 EXACT = 1e-8  # percent
+NOISE = 5.0  # times what the strongest component of pure noise carries
 _MOST_PAIRS = 5
 
 
@@ -49,7 +50,7 @@ def _names(result: Factorization, data: Dataset | None) -> list[str]:
 
 
 def _not_converged(result: Factorization, names: list[str]) -> list[str]:
-    if result.converged:
+    if result.status in (Status.CONVERGED, Status.DONE):
         return []
     return [
         f"The run has not converged ({ended(result.status)}): components may still change. "
@@ -105,26 +106,25 @@ def _cosines(F: np.ndarray) -> np.ndarray:
 
 
 def _mergeable(result: Factorization, names: list[str]) -> list[str]:
-    """Whether the cheapest further merge costs no more than a component of noise would carry.
+    """Whether the cheapest further merges cost little more than a component of noise carries.
 
-    The largest singular value of noise of the size of the residual takes the share
-    (1/√m + 1/√n)² of its square.
+    Of noise of the size of the residual, the leading singular vectors carry the share
+    (1/√m + 1/√n)². Where the rank is right, merges cost twenty times as much and more.
     """
-    residual2 = 2 * result.objective
-    if result.n_components < 2 or result.fitting_error < EXACT:
+    if result.n_components < 2 or result.fitting_error < EXACT or not shares(result).all():
         return []
     tree = next_merges(result)
     m, n = len(result.W), result.H.shape[1]
-    noise2 = residual2 * (m**-0.5 + n**-0.5) ** 2
-    if len(tree.pairs) == 0 or tree.penalties[0] > noise2:
+    noise2 = NOISE * 2 * result.objective * (m**-0.5 + n**-0.5) ** 2
+    cheap = int(np.argmax(np.append(tree.penalties > noise2, True)))
+    if cheap == 0:
         return []
     i, j = tree.pairs[0]
-    enough = result.n_components - int(np.searchsorted(tree.penalties > noise2, True))
     change = 100 * tree.penalties[0] / (norm2(result) or 1.0)
     return [
         f"Fewer components might do: merging {names[i]} and {names[j]} would change WH by only "
-        f"{percent(change)} of ‖WH‖², no more than a component of noise would. Try about "
-        f"{count(max(enough, 1), 'component')}."
+        f"{percent(change)} of ‖WH‖², about as much as a component of noise. Try "
+        f"{count(result.n_components - cheap, 'component')}."
     ]
 
 
@@ -132,13 +132,15 @@ def _missing(result: Factorization, names: list[str]) -> list[str]:
     values = result.generalized_singular_values
     if len(values) == 0 or np.min(values) < MISSING:
         return []
-    which = "The recovered direction" if len(values) == 1 else (
-        f"Each of the {len(values)} recovered directions"
-    )  # fmt: skip
+    which = (
+        "the direction that was added was one of which"
+        if len(values) == 1
+        else f"all {len(values)} directions that were added were ones of which"
+    )
     return [
-        f"There may be more components than were looked for. {which} was one of which the first "
-        f"solution had less than half (generalized singular values from {number(np.min(values))} "
-        "upwards). Try more components, or more extra ones."
+        f"Components may still be missing: {which} the first solution had less than a tenth "
+        f"(generalized singular values from {number(np.min(values))} upwards). More extra "
+        "components might improve the fit."
     ]
 
 

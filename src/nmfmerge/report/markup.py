@@ -8,7 +8,11 @@ from io import BytesIO
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-_LARGE = 400_000  # bytes; beyond, pixels are smaller than lines
+_LARGE = 400_000  # bytes; beyond, pixels may be smaller than lines
+_WORDY = 24  # letters
+_PHONE = 460  # pixels; wider figures are scrolled on a phone
+_WIDE_FIGURE = ' class="scrolled"'
+_LONG_FACT = ' class="long"'
 
 
 def paragraph(*sentences: str) -> str:
@@ -27,16 +31,30 @@ def code(text: str) -> str:
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> str:
-    """Names with their values."""
-    rows = (f"<div><dt>{escape(k)}</dt><dd>{escape(str(v))}</dd></div>" for k, v in pairs)
+    """Names with their values; long values get a line of their own."""
+    rows = (
+        f"<div{_LONG_FACT if len(str(v)) > _WORDY else ''}>"
+        f"<dt>{escape(k)}</dt><dd>{escape(str(v))}</dd></div>"
+        for k, v in pairs
+    )
     return f'<dl class="facts">{"".join(rows)}</dl>'
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[object]], caption: str) -> str:
-    """A table that scrolls in a box of its own where it is too wide."""
-    top = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
+def table(
+    head: Sequence[str], rows: Iterable[Sequence[object]], caption: str, text: Sequence[int] = (0,)
+) -> str:
+    """A table that scrolls in a box of its own where it is too wide; ``text``: columns of words."""
+    kinds = [' class="text"' if i in text else "" for i in range(len(head))]
+    top = "".join(
+        f'<th scope="col"{kind}>{escape(name)}</th>' for name, kind in zip(head, kinds, strict=True)
+    )
     body = "".join(
-        "<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows
+        "<tr>"
+        + "".join(
+            f"<td{kind}>{escape(str(cell))}</td>" for cell, kind in zip(row, kinds, strict=True)
+        )
+        + "</tr>"
+        for row in rows
     )
     return (
         f'<div class="wide" role="region" aria-label="{escape(caption)}" tabindex="0"><table>'
@@ -51,18 +69,19 @@ def figure(drawing: Figure, alt: str, caption: str = "") -> str:
     width, height = (round(96 * inches) for inches in drawing.get_size_inches())
     text = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
     return (
-        f'<figure><div class="wide card" role="region" aria-label="figure, scrolls sideways" '
-        f'tabindex="0"><img alt="{escape(alt)}" width="{width}" height="{height}" '
+        f'<figure{_WIDE_FIGURE if width > _PHONE else ""}><div class="wide card" role="region" '
+        f'aria-label="Figure" tabindex="0"><img alt="{escape(alt)}" width="{width}" '
+        f'height="{height}" style="--w: {width}px" '
         f'src="data:{kind};base64,{b64encode(data).decode()}"></div>{text}</figure>'
     )
 
 
 def _drawn(drawing: Figure) -> tuple[bytes, str]:
-    buffer = BytesIO()
+    lines, pixels = BytesIO(), BytesIO()
     with rc_context({"svg.hashsalt": "nmfmerge"}):  # the same page for the same result
-        drawing.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    if buffer.tell() <= _LARGE:
-        return buffer.getvalue(), "image/svg+xml"
-    buffer = BytesIO()
-    drawing.savefig(buffer, format="png", dpi=150, metadata={"Software": None})
-    return buffer.getvalue(), "image/png"
+        drawing.savefig(lines, format="svg", metadata={"Date": None, "Creator": None})
+    if lines.tell() > _LARGE:
+        drawing.savefig(pixels, format="png", dpi=130, metadata={"Software": None})
+    if 0 < pixels.tell() < lines.tell():
+        return pixels.getvalue(), "image/png"
+    return lines.getvalue(), "image/svg+xml"

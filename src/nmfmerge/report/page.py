@@ -9,6 +9,7 @@ from typing import Any
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.report import sections
 from nmfmerge.report.sections import Story
+from nmfmerge.report.words import count
 from nmfmerge.result import Factorization
 
 _SECTIONS: dict[str, tuple[str, Callable[[Story], str]]] = {
@@ -67,7 +68,7 @@ def _title(story: Story) -> str:
     if "title" in story.about:
         return str(story.about["title"])
     name = story.about.get("file") or (story.data.name if story.data else "a matrix")
-    return f"{story.result.n_components} components of {name}"
+    return f"{count(story.result.n_components, 'component')} of {name}"
 
 
 def _subtitle(story: Story) -> str:

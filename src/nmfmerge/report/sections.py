@@ -10,7 +10,7 @@ from nmfmerge import plot
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.plot.merges import leaf_names, next_merges, roots
 from nmfmerge.plot.share import norm2
-from nmfmerge.plot.side import sides
+from nmfmerge.plot.side import Side, sides
 from nmfmerge.report.care import warnings_of
 from nmfmerge.report.markup import bullets, code, facts, figure, paragraph, table
 from nmfmerge.report.words import count, ended, percent, seconds, several
@@ -56,21 +56,20 @@ def summary(story: Story) -> str:
 def _headline(result: Factorization) -> str:
     """How well it fits, in words; numbers only, so nothing to escape."""
     error = result.fitting_error
-    noun = count(result.n_components, "component")
+    noun = f"<strong>{count(result.n_components, 'component')}</strong>"
     if not np.isfinite(error):
         return f"{noun} were fitted to data that are all zero."
-    kept = max(0.0, 100 - error)
-    words = "exactly, up to rounding" if error < 1e-8 else f"up to {percent(error)}"
+    if error < 1e-8:
+        return f"{noun} fit the data <strong>exactly</strong>, up to rounding."
     return (
-        f"<strong>{noun}</strong> describe the data <strong>{words}</strong> of the sum of squares "
-        f"(‖X − WH‖² / ‖X‖²); {_kept(kept)} is accounted for."
+        f"{noun} fit the data with an error of <strong>{percent(error)}</strong>: "
+        f"{_kept(max(0.0, 100 - error))} of the sum of squares is accounted for. (The error is "
+        "‖X − WH‖² in percent of ‖X‖².)"
     )
 
 
 def _kept(kept: float) -> str:
-    if kept > 99.99:
-        return "more than 99.99 %" if kept < 100 else "all of it"
-    return f"{kept:.2f} %"
+    return "more than 99.99 %" if kept > 99.99 else f"{kept:.2f} %"
 
 
 def _stages(result: Factorization) -> str:
@@ -86,7 +85,7 @@ def _stages(result: Factorization) -> str:
         for stage in result.stages
     )
     head = ("Stage", "Components", "Iterations", "Fitting error", "Time", "Ended")
-    return table(head, rows, "The stages of the run")
+    return table(head, rows, "The stages of the run", text=(0, 5))
 
 
 def components(story: Story) -> str:
@@ -103,12 +102,12 @@ def components(story: Story) -> str:
         f"{left.axis.label}, rows of H along {right.axis.label}",
         "Each row is a component: its column of W on the left, its row of H on the right, each "
         "drawn to its own largest value. Components are numbered as the columns of W, from 1, and "
-        "sorted by their share of the fit.",
+        "sorted by their share of the fit, which is that of the sum of squares of WH.",
     )
     rows = (
         (
             k + 1,
-            percent(share[k]) if share[k] >= 0.001 or share[k] == 0 else "< 0.001 %",
+            _share(share[k]),
             _peak(left, result.W[:, k]),
             _peak(right, result.H[k]),
             _zeros(result.W[:, k]),
@@ -123,7 +122,11 @@ def components(story: Story) -> str:
     return drawn + table(head, rows, "Components by share of the fit")
 
 
-def _peak(side: Any, vector: np.ndarray) -> str:
+def _share(share: float) -> str:
+    return f"{share:.2f} %" if share >= 0.01 or share == 0 else "< 0.01 %"
+
+
+def _peak(side: Side, vector: np.ndarray) -> str:
     return side.place(int(np.argmax(vector))) if np.any(vector) else "–"
 
 

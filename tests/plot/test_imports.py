@@ -1,0 +1,23 @@
+import subprocess
+import sys
+
+import nmfmerge.plot
+
+
+def test_only_plot_imports_matplotlib_and_never_pyplot():
+    code = """
+import sys
+import nmfmerge
+print("matplotlib" in sys.modules)
+import nmfmerge.plot, nmfmerge.report
+print("matplotlib" in sys.modules, "matplotlib.pyplot" in sys.modules)
+"""
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.split() == ["False", "True", "False"]
+
+
+def test_names_are_frozen():
+    assert nmfmerge.plot.__all__ == [
+        "comparison", "components", "convergence", "merges", "reconstruction", "shares",
+        "singular_values", "starts",
+    ]  # fmt: skip
