@@ -117,8 +117,8 @@ def _write_fit(folder: Path, fit: Fit) -> None:
     _write_table(folder / "H.csv", data.columns, result.H.T)
     if result.merges is not None:
         lines = zip(result.merges.pairs.tolist(), result.merges.penalties.tolist(), strict=True)
-        _write_csv(folder / "merges.csv", ["first", "second", "penalty"],
-                   ([first, second, repr(penalty)] for (first, second), penalty in lines))  # fmt: skip
+        table = ([first, second, repr(penalty)] for (first, second), penalty in lines)
+        _write_csv(folder / "merges.csv", ["first", "second", "penalty"], table)
     about = fit.about | {"data": _known(data), "result": _told(result)}
     (folder / "fit.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
 

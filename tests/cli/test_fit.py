@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from nmfmerge import folder, nmf_merge
-from nmfmerge.cli import fit as fit_command
 from nmfmerge.cli.progress import LiveLine
 
 
@@ -85,9 +84,7 @@ def test_an_existing_folder_is_kept_unless_forced(command, file, tmp_path):
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
-def test_a_failure_while_writing_leaves_nothing_half_written(
-    command, file, tmp_path, monkeypatch
-):
+def test_a_failure_while_writing_leaves_nothing_half_written(command, file, tmp_path, monkeypatch):
     def fail(*_):
         raise OSError("the disk is full")
 
@@ -104,7 +101,7 @@ def test_a_failure_while_writing_leaves_nothing_half_written(
 
 def test_a_run_that_was_cut_off_is_not_lost_by_accident(command, file, tmp_path, monkeypatch):
     with monkeypatch.context() as context:
-        context.setattr(fit_command, "nmf_merge", lambda *_, **__: 1 / 0)
+        context.setattr(folder, "_put_in_place", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             command("fit", file, "-r", 4, "-o", tmp_path / "out")
     code, _, err = command("fit", file, "-r", 4, "-o", tmp_path / "out")
@@ -166,6 +163,7 @@ def test_errors_are_one_sentence(words, said, command, file, tmp_path, monkeypat
     assert err.startswith("nmfmerge: ")
     assert err.count("\n") == 1
     assert said in err
+    assert not list(tmp_path.glob("*.unfinished"))
 
 
 @pytest.mark.parametrize("words", [[], ["fit"], ["fit", "x.npy"], ["nonsense"], ["fit", "-r", "x"]])

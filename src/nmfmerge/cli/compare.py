@@ -24,8 +24,9 @@ def run(given: argparse.Namespace) -> int:
     shapes = [(len(fit.result.W), fit.result.H.shape[1]) for fit in (first, second)]
     if shapes[0] != shapes[1]:
         raise FolderError(
-            f"{given.first} is a fit of a {shapes[0][0]} × {shapes[0][1]} matrix and {given.second} "
-            f"of a {shapes[1][0]} × {shapes[1][1]} matrix: compare fits of the same data"
+            f"{given.first} is a fit of a {shapes[0][0]} × {shapes[0][1]} matrix and "
+            f"{given.second} of a {shapes[1][0]} × {shapes[1][1]} matrix: compare fits of the same "
+            "data"
         )
     if first.result.n_components != second.result.n_components:
         raise FolderError(

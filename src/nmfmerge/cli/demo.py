@@ -71,7 +71,6 @@ def _about(
         "settings": {"n_components": data.n_components, "init": "random", "starts": len(merge)},
         "versions": versions(),
         "date": now(),
-        "notes": [data.description],
         "compare": {
             "standard_errors": [found.fitting_error for found in standard],
             "merge_errors": [found.fitting_error for found in merge],
@@ -95,9 +94,9 @@ def _text(
         lines.append(f"{seed:>5}" + "".join(errors + counts))
     lines.append("")
     for name, found in (("standard", standard), ("NMF-Merge", merge)):
-        errors = np.array([result.fitting_error for result in found])
+        values = np.array([result.fitting_error for result in found])
         seconds = sum(result.seconds for result in found)
-        lines.append(f"{name:<10} {errors.mean():.4f} ± {errors.std():.4f} %   {seconds:.1f} s")
+        lines.append(f"{name:<10} {values.mean():.4f} ± {values.std():.4f} %   {seconds:.1f} s")
     gains = [a.fitting_error - b.fitting_error for a, b in zip(standard, merge, strict=True)]
     lower, higher = (sum(sign * gain > _BETTER for gain in gains) for sign in (1, -1))
     lines += [

@@ -12,7 +12,16 @@ from typing import Any
 from sklearn.exceptions import ConvergenceWarning
 
 from nmfmerge.cli.common import (
-    NOT_CONVERGED, OK, add_reading, digest, now, pages, reading_options, summary, tell, versions,
+    NOT_CONVERGED,
+    OK,
+    add_reading,
+    digest,
+    now,
+    pages,
+    reading_options,
+    summary,
+    tell,
+    versions,
 )  # fmt: skip
 from nmfmerge.cli.progress import LiveLine
 from nmfmerge.datasets.base import Dataset
@@ -23,6 +32,8 @@ from nmfmerge.pipeline import nmf_merge
 from nmfmerge.result import Factorization
 from nmfmerge.run import Interrupted
 from nmfmerge.solvers import SOLVERS
+
+_LIMITS = ("max_iter", "max_time")  # which may be other ones when a run goes on
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +64,13 @@ def run(given: argparse.Namespace) -> int:
     data = read(given.file, **reading_options(given))
     about = _about(given)
     unfinished = _unfinished_folder(given, output, about)
-    result = _fit(given, data, unfinished / "checkpoint.npz")
+    checkpoint = unfinished / "checkpoint.npz"
+    try:
+        result = _fit(given, data, checkpoint)
+    except BaseException:
+        if not checkpoint.exists():  # there is nothing to go on with
+            shutil.rmtree(unfinished)
+        raise
     fit = Fit(result, data, about)
     write(output, fit, pages(fit), force=given.force)
     shutil.rmtree(unfinished)
@@ -106,7 +123,8 @@ def _command(given: argparse.Namespace) -> str:
 def _unfinished_folder(given: argparse.Namespace, output: Path, about: dict[str, Any]) -> Path:
     """The folder of the run while it lasts, with its checkpoint."""
     folder = output.with_name(output.name + ".unfinished")
-    asked = {name: about[name] for name in ("command", "data_sha256")}
+    asked = {name: about[name] for name in ("reading", "data_sha256")}
+    asked |= {name: about["settings"][name] for name in about["settings"] if name not in _LIMITS}
     if folder.exists() and not given.resume:
         if not given.force:
             raise FolderError(
@@ -121,8 +139,8 @@ def _unfinished_folder(given: argparse.Namespace, output: Path, about: dict[str,
         note.with_suffix(".new").replace(note)
     elif json.loads(note.read_text(encoding="utf-8")) != asked:
         raise FolderError(
-            f"{folder} holds the run of another command: repeat that one to go on with it, or begin "
-            "anew by --force"
+            f"{folder} holds the run of another command: repeat that one to go on with it, or "
+            "begin anew by --force"
         )
     return folder
 
