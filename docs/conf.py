@@ -25,7 +25,6 @@ extensions = [
     "mathml",
 ]
 exclude_patterns = ["_build", "gallery", "figures", "README.md", "command-line.md"]
-nitpicky = False
 smartquotes = False
 default_role = "code"
 
@@ -46,11 +45,9 @@ sphinx_gallery_conf = {
     "reset_modules": ("gallery_style.apply",),
     "download_all_examples": False,
     "show_memory": False,
+    "write_computation_times": False,  # its page loads scripts from the network
     "min_reported_time": 0,
     "remove_config_comments": True,
-    "abort_on_example_error": False,
-    "image_scrapers": ("matplotlib",),
-    "matplotlib_animations": False,
 }
 suppress_warnings = ["config.cache"]
 

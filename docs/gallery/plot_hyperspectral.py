@@ -1,10 +1,11 @@
 """
-Materials in a hyperspectral image
-==================================
+Substances in a hyperspectral image
+===================================
 
-Every pixel of a hyperspectral image is a spectrum: a mixture of the spectra of the materials that
-it shows. As a matrix, bands × pixels, the spectra of the materials are the columns of W and the
-maps of how much of each there is are the rows of H. **What is there, and where?**
+Every pixel of a hyperspectral image is a spectrum: a mixture of the spectra of what it shows. As a
+matrix, wavenumbers × pixels, the spectra of the substances are the columns of W, and the maps of
+how much of each there is are the rows of H. Here: the Raman image of an invented tablet. **What is
+in it, and where?**
 """
 
 import matplotlib.pyplot as plt
@@ -13,51 +14,38 @@ from scipy.ndimage import gaussian_filter
 
 from nmfmerge import metrics, nmf, nmf_merge
 
-side, n_bands = 60, 150
-names = ["soil", "water", "grass", "trees", "roofs", "road"]
+side, n_bands = 60, 300
+names = ["drug", "filler", "binder", "sugar", "starch", "coating"]
 r = len(names)
 
 # %%
-# An invented scene
-# -----------------
+# An invented tablet
+# ------------------
 #
-# Smooth spectra with absorption dips, and smooth maps that sum to one in every pixel.
+# Spectra with a few narrow lines on a low background, and smooth maps that sum to one in every
+# pixel.
 
 rng = np.random.default_rng(1)
-band = np.linspace(400, 2400, n_bands)  # nm
+wavenumber = np.linspace(400, 1800, n_bands)
 
 
-def bump(centre, width):
-    return np.exp(-0.5 * ((band - centre) / width) ** 2)
+def spectrum():
+    place, width, height = rng.uniform([[450], [8], [0.2]], [[1750], [30], [1]], (3, 6))
+    return np.exp(-0.5 * ((wavenumber[:, None] - place) / width) ** 2) @ height
 
 
-W_true = np.stack(
-    [
-        0.15 + 0.35 * (band - 400) / 2000 - 0.10 * bump(1900, 60) - 0.06 * bump(2200, 40),
-        0.12 * bump(500, 200) + 0.01,
-        0.05 + 0.08 * bump(550, 40) + 0.5 / (1 + np.exp(-(band - 720) / 15))
-        - 0.25 * bump(1450, 90) - 0.33 * bump(1940, 110),
-        0.03 + 0.04 * bump(550, 40) + 0.35 / (1 + np.exp(-(band - 720) / 15)) - 0.20 * bump(1450, 120)
-        - 0.26 * bump(1940, 140) - 0.10 * bump(2300, 120),
-        0.10 + 0.30 / (1 + np.exp(-(band - 600) / 30)) - 0.12 * bump(900, 120) + 0.1 * bump(1700, 200),
-        0.12 + 0.05 * (band - 400) / 2000 + 0.03 * bump(1650, 300),
-    ],
-    axis=1,
-)  # fmt: skip
-W_true = np.maximum(W_true, 0.005)
-
-fields = [gaussian_filter(rng.standard_normal((side, side)), 5).ravel() for _ in range(r)]
-H_true = np.exp(5 * np.array([field / field.std() for field in fields]))
+W_true = np.stack([spectrum() for _ in names], axis=1) + 0.01
+fields = np.stack([gaussian_filter(rng.standard_normal((side, side)), 4).ravel() for _ in names])
+H_true = np.exp(4 * fields / fields.std(axis=1, keepdims=True))
 H_true /= H_true.sum(axis=0)
-X = np.maximum(W_true @ H_true + 0.003 * rng.standard_normal((n_bands, side * side)), 0)
+X = np.maximum(W_true @ H_true + 0.01 * rng.standard_normal((n_bands, side * side)), 0)
 
 # %%
 # From ten starts
 # ---------------
 #
-# NMF of smooth, broad spectra is hard in a way that no better optimum mends: many pairs (W, H) fit
-# alike, for a little of one spectrum may be moved into another. So look at both: the error, which
-# is what is minimised, and the likeness to the truth.
+# Both the error, which is what is minimised, and the likeness of the maps to the true ones, which
+# is what is wanted.
 
 seeds = range(10)
 standard = [nmf(X, r, init="random", random_state=seed) for seed in seeds]
@@ -75,31 +63,32 @@ for title, answers in (("standard", standard), ("NMF-Merge", merged)):
     alike = [likeness(f) for f in answers]
     print(
         f"{title:<10} error {min(error):.4f} to {max(error):.4f} %, "
-        f"likeness of the maps {min(alike):.3f} to {max(alike):.3f}, "
+        f"likeness of the maps {min(alike):.4f} to {max(alike):.4f}, "
         f"{sum(f.seconds for f in answers):.1f} s"
     )
 gain = np.array([a.fitting_error - b.fitting_error for a, b in zip(standard, merged, strict=True)])
 print(
-    f"NMF-Merge ended lower by more than 0.0001 points from {np.sum(gain > 1e-4)} of {len(gain)} "
-    f"starts, higher from {np.sum(gain < -1e-4)}."
+    f"NMF-Merge ended lower by more than 0.001 points from {np.sum(gain > 1e-3)} of {len(gain)} "
+    f"starts, higher from {np.sum(gain < -1e-3)}."
 )
 
 # %%
+# Where every start ends alike there is nothing to gain: an easy mixture needs no better method.
+#
 # Maps and spectra
 # ----------------
 #
-# The NMF-Merge answer of least error. Top: the true maps; bottom: the maps found.
+# The answer of the default start. Top: the true maps; bottom: the maps found.
 
-best = min(merged, key=lambda f: f.fitting_error)
-order, _ = metrics.match_components(H_true.T, best.H.T)
+result = nmf_merge(X, r)
+order, _ = metrics.match_components(H_true.T, result.H.T)
 fig, axes = plt.subplots(2, r, figsize=(7.6, 3), layout="constrained")
 for i, name in enumerate(names):
-    found = best.H[order[i]]
+    found = result.H[order[i]]
     axes[0, i].imshow(H_true[i].reshape(side, side), cmap="viridis", vmin=0, vmax=1)
     axes[1, i].imshow(found.reshape(side, side), cmap="viridis", vmin=0, vmax=found.max())
-    correlation = np.corrcoef(H_true[i], found)[0, 1]
     axes[0, i].set_title(name)
-    axes[1, i].set_title(f"corr. {correlation:.2f}", fontsize=8)
+    axes[1, i].set_title(f"corr. {np.corrcoef(H_true[i], found)[0, 1]:.3f}", fontsize=8)
 for ax in axes.flat:
     ax.set(xticks=[], yticks=[])
 axes[0, 0].set_ylabel("true")
@@ -108,14 +97,19 @@ axes[1, 0].set_ylabel("found")
 # %%
 # Spectra, true in grey. Each found spectrum is scaled to fit the true one best.
 
-fig, axes = plt.subplots(2, 3, figsize=(7, 3.8), sharex=True, layout="constrained")
+fig, axes = plt.subplots(2, 3, figsize=(7, 3.8), sharex=True, sharey=True, layout="constrained")
 for i, ax in enumerate(axes.flat):
-    w = best.W[:, order[i]]
-    ax.plot(band, W_true[:, i], color="0.75", lw=4, label="true")
-    ax.plot(band, w * (w @ W_true[:, i]) / (w @ w), color=f"C{i}", lw=1.3, label="found")
+    w = result.W[:, order[i]]
+    ax.plot(wavenumber, W_true[:, i], color="0.75", lw=4, label="true")
+    ax.plot(wavenumber, w * (w @ W_true[:, i]) / (w @ w), color=f"C{i}", lw=1.2, label="found")
     ax.set_title(names[i])
-    ax.set_ylim(0, 1.15 * W_true[:, i].max())
 axes[0, 0].legend()
-fig.supxlabel("wavelength (nm)")
-fig.supylabel("reflectance")
+fig.supxlabel("wavenumber (1/cm)")
+fig.supylabel("intensity")
+
+# %%
+# A caution. Narrow lines make this easy. Broad reflectance spectra, as in images of the ground
+# taken from the air, have no zeros, and then many pairs (W, H) fit alike: a little of one spectrum
+# can be moved into another. No lower error mends that; it takes knowledge from outside, such as
+# known spectra.
 plt.show()

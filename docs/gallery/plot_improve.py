@@ -37,11 +37,11 @@ print(
 )
 
 # %%
-# An answer that is already good stays as it is, up to rounding. Where the answer is lower, one of
-# the old components has been given up and a missing one found.
+# Where a line is level, nothing better was found: the solution is good already, or it is in a trap
+# that this merge does not leave.
 
 fig, ax = plt.subplots(figsize=(5, 3.4), layout="constrained")
-for i, (x, y) in enumerate(zip(before, after, strict=True)):
+for x, y in zip(before, after, strict=True):
     ax.plot([0, 1], [x, y], "o-", color="C3" if x - y > 1e-3 else "0.6", ms=5)
 ax.set(
     xticks=[0, 1],

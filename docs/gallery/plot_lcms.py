@@ -16,7 +16,7 @@ from nmfmerge import datasets, metrics, nmf, nmf_merge
 data = datasets.lcms_like(n_mz=400, n_scans=600, n_compounds=17)
 X, r = data.X, data.n_components
 
-fig, ax = plt.subplots(figsize=(7, 3.2))
+fig, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
 image = ax.imshow(
     X,
     aspect="auto",
@@ -72,7 +72,7 @@ print(
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(7, 3), layout="constrained")
 left.plot(seeds, error_standard, "o", color="C1", label="standard NMF")
-left.plot(seeds, error_merged, "o", color="C3", label="NMF-Merge")
+left.plot(seeds, error_merged, "o", mfc="none", ms=9, color="C3", label="NMF-Merge")
 left.set(xlabel="start", ylabel="fitting error (%)", xticks=seeds)
 right.plot(seeds, found_standard, "o", color="C1", label="standard NMF")
 right.plot(seeds, found_merged, "o", mfc="none", ms=9, color="C3", label="NMF-Merge")

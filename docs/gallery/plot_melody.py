@@ -64,9 +64,13 @@ top.imshow(
 top.set(ylabel="frequency (Hz)", ylim=(0, 3000), title="Spectrogram")
 for i, h in enumerate(H * scale[:, None]):
     bottom.fill_between(time, i, i + 0.9 * h / (H * scale[:, None]).max(), color=f"C{i}", lw=0)
-labels = [f"{name[int(j)]}  {frequency[np.argmax(result.W[:, j])]:.0f} Hz" for j in by_pitch]
+labels = [name[int(j)] for j in by_pitch]
 bottom.set(
-    xlabel="time (s)", yticks=np.arange(r), yticklabels=labels, title="Loudness of each component"
+    xlabel="time (s)",
+    ylabel="pitch",
+    yticks=np.arange(r),
+    yticklabels=labels,
+    title="Loudness of each component",
 )
 
 # %%

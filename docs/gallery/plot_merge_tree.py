@@ -35,12 +35,14 @@ ranks = tree.n_leaves - 1 - np.arange(len(tree.penalties))
 fig, (left, right) = plt.subplots(1, 2, figsize=(7.4, 3.4), layout="constrained")
 left.semilogy(ranks, tree.penalties, "o-", color="C3")
 left.axvline(data.n_components - 0.5, color="0.7", ls="--", lw=1)
-left.text(data.n_components - 0.3, tree.penalties.max(), "true number", color="0.4", va="top")
+left.text(data.n_components - 0.7, 1, "8 features: the true number", color="0.4")
 left.set(
     xlabel="components left after the merge", ylabel="penalty of the merge", xticks=range(1, 14, 2)
 )
 left.invert_xaxis()
-dendrogram(tree.to_linkage(), ax=right, color_threshold=0, above_threshold_color="0.3")
+dendrogram(
+    tree.to_linkage(), ax=right, color_threshold=0, above_threshold_color="0.3", leaf_font_size=8
+)
 right.set(xlabel="component", ylabel="√ penalty, running maximum", title="Merge tree")
 
 # %%

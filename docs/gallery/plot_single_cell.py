@@ -40,8 +40,8 @@ counts = sp.csr_array(rng.poisson(depth[:, None] * (W_true @ H_true)))
 print(f"{n_cells} cells × {n_genes} genes, {counts.nnz / np.prod(counts.shape):.0%} not zero")
 
 # %%
-# Each cell is scaled to the same total. Zeros stay zeros. (A logarithm or a square root, often taken
-# next, evens out the noise; but sums of programmes are then no longer sums.)
+# Each cell is scaled to the same total. Zeros stay zeros. (A logarithm or a square root, often
+# taken next, evens out the noise; but sums of programmes are then no longer sums.)
 
 total = np.asarray(counts.sum(axis=1)).ravel()
 X = sp.csr_array(sp.diags_array(1000 / total) @ counts)
@@ -74,8 +74,8 @@ print(
 )
 
 # %%
-# Most of the error here is Poisson noise, which no factorization can fit; differences between
-# answers are small beside it.
+# Most of the error is Poisson noise, which no factorization can fit; differences between answers
+# are small beside it. They are real all the same: programmes are found or lost.
 #
 # Programmes and cells
 # --------------------
@@ -99,6 +99,9 @@ right.set(xlabel="cosine with the true programme", xlim=(0, 1), yticks=range(r),
 right.invert_yaxis()
 
 # %%
+# A sister programme is found without part of the genes that it shares with its sister; the cells of
+# that type then use both. That fits as well, and NMF has no reason to prefer the other reading.
+#
 # The ten heaviest genes of the two commonest programmes, and their true weights.
 
 fig, axes = plt.subplots(1, 2, figsize=(7, 3), layout="constrained")
