@@ -41,7 +41,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "gallery",
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"plot_.*\.py",
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": "gallery_style.Order",
     "reset_modules": ("gallery_style.apply",),
     "download_all_examples": False,
     "show_memory": False,

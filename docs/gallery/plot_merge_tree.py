@@ -35,7 +35,7 @@ ranks = tree.n_leaves - 1 - np.arange(len(tree.penalties))
 fig, (left, right) = plt.subplots(1, 2, figsize=(7.4, 3.4), layout="constrained")
 left.semilogy(ranks, tree.penalties, "o-", color="C3")
 left.axvline(data.n_components - 0.5, color="0.7", ls="--", lw=1)
-left.text(data.n_components - 0.7, 1, "8 features: the true number", color="0.4")
+left.text(data.n_components - 0.7, 1, "true number: 8", color="0.4")
 left.set(
     xlabel="components left after the merge", ylabel="penalty of the merge", xticks=range(1, 14, 2)
 )

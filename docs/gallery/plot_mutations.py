@@ -91,7 +91,8 @@ fig.supxlabel("substitution, in 16 contexts each")
 fig.supylabel("share of the mutations (%)")
 
 # %%
-# Activities: true against found, one point a tumour.
+# Activities: true against found, one point a tumour. The flat signature is found least well: other
+# signatures took over a part of it, and its activities come out too low.
 
 fig, axes = plt.subplots(2, 3, figsize=(7, 4.4), layout="constrained")
 for i, ax in enumerate(axes.flat):
