@@ -45,6 +45,7 @@ sphinx_gallery_conf = {
     "reset_modules": ("gallery_style.apply",),
     "download_all_examples": False,
     "show_memory": False,
+    "capture_repr": (),
     "write_computation_times": False,  # its page loads scripts from the network
     "min_reported_time": 0,
     "remove_config_comments": True,

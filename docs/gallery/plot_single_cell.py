@@ -20,6 +20,9 @@ n_cells, n_genes, r = 600, 600, 20
 # ------
 #
 # Twenty programmes, in pairs of sisters that share half their genes, as subtypes of a cell type do.
+# This makes it hard on purpose: with ten or sixteen programmes that have little in common, all
+# starts ended alike and there was nothing to gain.
+#
 # A cell has a main programme and a little of the others; some types are rare. Counts are Poisson,
 # with a depth that differs from cell to cell.
 
