@@ -63,7 +63,7 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         What the merge stage joined.
     n_features_in_ : int
         Number of features seen in `fit`.
-    feature_names_in_ : array (n_features_in_,)
+    feature_names_in_ : array (n_features,)
         Their names, if X had any.
 
     Examples
@@ -146,7 +146,7 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         return _weights(self._check(X, reset=False), self.components_).T
 
     def inverse_transform(self, X: Any) -> np.ndarray:
-        """Data that the weights X (n_samples, n_components) stand for: X @ components_."""
+        """Data that the weights X (n_samples, n_components) stand for: ``X @ components_``."""
         check_is_fitted(self)
         W = check.check_array("X", X.toarray() if issparse(X) else X)
         if W.shape[1] != self.n_components_:

@@ -38,7 +38,7 @@ def kkt_residual(X: Any, W: np.ndarray, H: np.ndarray) -> float:
 
 
 def subspace_mismatch(W1: np.ndarray, W2: np.ndarray) -> float:
-    """How far apart the column spaces of two W are, eq. (consis_check); 0 iff they agree.
+    """How far apart the column spaces of two W are, equation (consis_check); 0 iff they agree.
 
     ‖W₁ − W₂R₂‖² + ‖W₂ − W₁R₁‖² with columns of unit norm, R₂ = W₂⁺W₁ and R₁ = W₁⁺W₂.
     """
@@ -48,7 +48,7 @@ def subspace_mismatch(W1: np.ndarray, W2: np.ndarray) -> float:
 
 
 def permutation_mismatch(W1: np.ndarray, W2: np.ndarray) -> float:
-    """How far two W are from the same columns in another order, eq. (permutation_check).
+    """How far two W are from the same columns in another order, equation (permutation_check).
 
     For R₁ and R₂ of `subspace_mismatch`, the mean of their
     Σ r²(r − 1)² + Σ_i(Σ_j r_ij − 1)² + Σ_j(Σ_i r_ij − 1)², which is 0 iff R is a permutation.
