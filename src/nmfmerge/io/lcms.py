@@ -27,15 +27,28 @@ class Run:
     intensities: np.ndarray
 
 
+class _NoVocabulary:
+    """Stands for the vocabulary that pyteomics would fetch from the network for each file."""
+
+    name = None
+    relationship = ()
+
+    def __getitem__(self, accession: str) -> "_NoVocabulary":
+        return self
+
+
 def read_mzml(path: Path, ms_level: int = 1, **bins: float) -> Dataset:
     """Read the scans of one MS level of an mzML file, plain or gzipped."""
-    library("lxml", ".mzML", "lxml", "ms")
+    for needed in ("lxml", "psims"):
+        library(needed, ".mzML", needed, "ms")
     mzml = library("pyteomics.mzml", ".mzML", "pyteomics", "ms")
     times, masses, intensities = [], [], []
     with ExitStack() as stack:
         opener = gzip.open if path.name.lower().endswith(".gz") else open
         file = stack.enter_context(opener(path, "rb"))
-        for spectrum in stack.enter_context(mzml.MzML(file, use_index=False)):
+        # without an index the file is parsed to its end, so that one cut short is an error
+        options = {"use_index": False, "huge_tree": True, "cv": _NoVocabulary()}
+        for spectrum in stack.enter_context(mzml.MzML(file, **options)):
             if spectrum.get("ms level") == ms_level:
                 times.append(_seconds(spectrum))
                 masses.append(np.asarray(spectrum.get("m/z array", ()), dtype=np.float64))

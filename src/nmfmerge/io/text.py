@@ -148,16 +148,17 @@ def _open(path: Path) -> TextIO:
 
 
 def _delimiter(path: Path, file: TextIO) -> str:
-    """The first of tab, semicolon and comma that splits the first lines, else a space."""
+    """The first of tab, semicolon and comma that splits the first lines; in .txt, spaces too."""
     start = [line for line in islice(file, _SAMPLE) if line.strip() and not line.startswith("#")]
     file.seek(0)
     suffix = Path(path.name.lower().removesuffix(".gz")).suffix
     if suffix == ".tsv":
         return "\t"
-    for lines, delimiter in product((start[:2], start[:1]), "\t;,"):
+    known = "\t;," if suffix == ".csv" else "\t;, "
+    for lines, delimiter in product((start[:2], start[:1]), known):
         if min((len(cells) for cells in csv.reader(lines, delimiter=delimiter)), default=0) > 1:
             return delimiter
-    return "," if suffix == ".csv" else " "
+    return known[-1]
 
 
 def _cells(file: TextIO, delimiter: str) -> Iterator[Line]:
