@@ -53,12 +53,19 @@ def test_matrix_market_adds_what_is_given_twice(tmp_path):
         "%%MatrixMarket matrix coordinate real general\n2 2 1\n3 1 1.5\n",
         "%%MatrixMarket matrix coordinate complex general\n2 2 1\n1 1 1.5 2\n",
         "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 x\n",
+        "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 2\0",
         "%%MatrixMarket matrix coordinate real general\n",
     ],
 )
 def test_matrix_market_with_wrong_content_is_refused(tmp_path, refused, text):
     (tmp_path / "x.mtx").write_text(text)
     refused(tmp_path / "x.mtx")
+
+
+def test_matrix_market_may_end_in_half_a_number(tmp_path):
+    text = "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 2e"
+    (tmp_path / "x.mtx").write_text(text)
+    np.testing.assert_array_equal(read(tmp_path / "x.mtx").X.toarray(), [[2, 0], [0, 0]])
 
 
 def test_matrix_market_cut_short_is_refused(tmp_path, X, refused, cut):
