@@ -182,6 +182,12 @@ def test_minutes_and_packed_arrays_of_mzml(tmp_path, minutes, packed):
     np.testing.assert_allclose(data.columns.values, TIMES, rtol=1e-15)
 
 
+def test_minutes_may_have_no_name(tmp_path):
+    path = write_mzml(tmp_path / "x.mzML", minutes=True)
+    path.write_text(path.read_text().replace('unitName="minute"', ""))
+    np.testing.assert_allclose(read(path).columns.values, TIMES, rtol=1e-15)
+
+
 def test_terms_in_a_group_count(tmp_path):
     data = read(write_mzml(tmp_path / "x.mzML", grouped=True))
     np.testing.assert_array_equal(data.X, FULL)

@@ -14,6 +14,7 @@ from nmfmerge.datasets.convert import bin_index, read_andi_run
 from nmfmerge.io.build import build
 from nmfmerge.io.errors import FormatError, library
 
+_MINUTE = ("minute", "UO:0000031")
 _DENSE_FROM = 0.1  # filled part of the bins from which a dense matrix is the smaller one to handle
 
 
@@ -79,7 +80,7 @@ def read_andi(path: Path, **bins: float) -> Dataset:
 
 def _seconds(spectrum: Any) -> float:
     time = spectrum["scanList"]["scan"][0]["scan start time"]
-    return float(time) * (60.0 if getattr(time, "unit_info", "") == "minute" else 1.0)
+    return float(time) * (60.0 if getattr(time, "unit_info", "") in _MINUTE else 1.0)
 
 
 def _bin(

@@ -1,8 +1,8 @@
 """Matrix Market files, plain or gzipped: sparse ones become CSR."""
 
 import gzip
+from io import BufferedIOBase
 from pathlib import Path
-from typing import IO
 
 from scipy.io import mmread
 
@@ -20,7 +20,7 @@ def read_mtx(path: Path) -> Dataset:
 class _Lines:
     """A file for SciPy's parser, which crashes at zero bytes and at half a number at the end."""
 
-    def __init__(self, path: Path, file: IO[bytes]) -> None:
+    def __init__(self, path: Path, file: BufferedIOBase) -> None:
         self.path, self.file, self.end = path, file, b"\n"
 
     def read(self, size: int = -1) -> bytes:
