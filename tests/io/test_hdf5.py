@@ -1,11 +1,8 @@
-import gzip
-
 import h5py
 import numpy as np
 import pytest
 import scipy.sparse as sp
-import zarr
-from scipy.io import mmwrite, savemat
+from scipy.io import savemat
 
 from nmfmerge.io import read
 
@@ -13,64 +10,6 @@ from nmfmerge.io import read
 @pytest.fixture
 def sparse(X):
     return sp.csr_matrix(np.where(X < 25, 0, X))
-
-
-@pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize("transpose", [False, True])
-def test_matrix_market_sparse_becomes_csr(tmp_path, sparse, packed, transpose):
-    path = tmp_path / "x.mtx"
-    mmwrite(path, sparse)
-    if packed:
-        (tmp_path / "x.mtx.gz").write_bytes(gzip.compress(path.read_bytes()))
-        path = tmp_path / "x.mtx.gz"
-    data = read(path, transpose=transpose)
-    assert data.X.format == "csr"
-    assert data.name == "x"
-    np.testing.assert_array_equal(
-        data.X.toarray(), sparse.T.toarray() if transpose else sparse.toarray()
-    )
-
-
-def test_matrix_market_dense_and_integers(tmp_path, X, sparse):
-    mmwrite(tmp_path / "x.mtx", X)
-    np.testing.assert_array_equal(read(tmp_path / "x.mtx").X, X)
-    mmwrite(tmp_path / "y.mtx", sparse.astype(np.int64))
-    assert read(tmp_path / "y.mtx").X.dtype.kind == "i"
-
-
-def test_matrix_market_adds_what_is_given_twice(tmp_path):
-    text = "%%MatrixMarket matrix coordinate real general\n2 2 3\n1 1 1.5\n2 2 4\n1 1 2\n"
-    (tmp_path / "x.mtx").write_text(text)
-    data = read(tmp_path / "x.mtx")
-    np.testing.assert_array_equal(data.X.toarray(), [[3.5, 0], [0, 4]])
-    assert data.X.nnz == 2
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "%%MatrixMarket matrix coordinate real general\n2 2 3\n1 1 1.5\n",
-        "%%MatrixMarket matrix coordinate real general\n2 2 1\n3 1 1.5\n",
-        "%%MatrixMarket matrix coordinate complex general\n2 2 1\n1 1 1.5 2\n",
-        "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 x\n",
-        "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 2\0",
-        "%%MatrixMarket matrix coordinate real general\n",
-    ],
-)
-def test_matrix_market_with_wrong_content_is_refused(tmp_path, refused, text):
-    (tmp_path / "x.mtx").write_text(text)
-    refused(tmp_path / "x.mtx")
-
-
-def test_matrix_market_may_end_in_half_a_number(tmp_path):
-    text = "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 2e"
-    (tmp_path / "x.mtx").write_text(text)
-    np.testing.assert_array_equal(read(tmp_path / "x.mtx").X.toarray(), [[2, 0], [0, 0]])
-
-
-def test_matrix_market_cut_short_is_refused(tmp_path, X, refused, cut):
-    mmwrite(tmp_path / "x.mtx", X)
-    refused(cut(tmp_path / "x.mtx"))
 
 
 @pytest.mark.parametrize("format", ["4", "5"])
@@ -173,52 +112,9 @@ def test_hdf5_without_numbers_or_cut_short_is_refused(tmp_path, X, refused, cut)
     refused(cut(tmp_path / "y.h5"), "cannot be read as hdf5")
 
 
-@pytest.mark.parametrize("version", [2, 3])
-@pytest.mark.parametrize("name", ["x.zarr", "folder"])
-@pytest.mark.parametrize("transpose", [False, True])
-def test_zarr_array_comes_back(tmp_path, X, version, name, transpose):
-    array = zarr.create_array(
-        tmp_path / name, shape=X.shape, chunks=(2, 3), dtype=X.dtype, zarr_format=version
-    )
-    array[:] = X
-    data = read(tmp_path / name, transpose=transpose)
-    np.testing.assert_array_equal(data.X, X.T if transpose else X)
-    assert data.name == name.removesuffix(".zarr")
-
-
-@pytest.mark.parametrize("version", [2, 3])
-def test_zarr_group_needs_a_choice(tmp_path, X, refused, version):
-    path = tmp_path / "x.zarr"
-    group = zarr.open_group(path, mode="w", zarr_format=version)
-    group.create_array("a", data=X)
-    group.create_group("inner").create_array("b", data=2 * X)
-    refused(path, "several arrays", "'a' (5 × 4), 'inner/b' (5 × 4)")
-    np.testing.assert_array_equal(read(path, variable="/inner/b").X, 2 * X)
-    refused(path, "no array 'c'", variable="c")
-
-
-def test_zarr_with_wrong_content_is_refused(tmp_path, X, refused):
-    (tmp_path / "empty.zarr").mkdir()
-    refused(tmp_path / "empty.zarr", "cannot be read as zarr")
-    zarr.open_group(tmp_path / "group.zarr", mode="w")
-    refused(tmp_path / "group.zarr", "holds no numeric array")
-    array = zarr.create_array(tmp_path / "x.zarr", data=np.ones((2, 3, 4)))
-    refused(tmp_path / "x.zarr", "3 dimension(s)")
-    refused(tmp_path / "x.zarr", "holds one array", variable="a")
-    for chunk in (tmp_path / "x.zarr" / "c").rglob("*"):
-        if chunk.is_file():
-            chunk.write_bytes(b"not a chunk")
-    assert array.shape == (2, 3, 4)
-    refused(tmp_path / "x.zarr", "cannot be read as zarr")
-    (tmp_path / "x.zarr" / "zarr.json").write_text("{")
-    refused(tmp_path / "x.zarr", "cannot be read as zarr")
-
-
 def test_without_the_libraries_the_command_is_given(tmp_path, X, sparse, needs):
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file["X"] = X
     assert needs(tmp_path / "x.h5", "h5py", "h5py", "hdf5").startswith("reading .h5 ")
     write_mat73(tmp_path / "x.mat", X, sparse)
     assert "MATLAB 7.3" in needs(tmp_path / "x.mat", "h5py", "h5py", "hdf5")
-    (tmp_path / "x.zarr").mkdir()
-    assert needs(tmp_path / "x.zarr", "zarr", "zarr", "hdf5").startswith("reading .zarr ")

@@ -134,6 +134,7 @@ def test_a_single_column(tmp_path):
         ("1,2\n3,4\nx,5\n6,7\n8,9\n", "line 3, column 1: 'x' is not a number"),
         ("a,b\n1,2\n3,4,5\n", "3 cells in line 3 where the lines before have 2"),
         ("a,b\n1,2\n3\n", "1 cells in line 3 where the lines before have 2"),
+        ("1,2\n3,4,5\n6,7,8\n", "3 cells in line 2 where the lines before have 2"),
         ("a,b,c,d\n1,2\n", "4 cells in its header where the lines below have 2"),
         ("a;b\n1,5;2,5\n", "'2,5' is not a number; write decimals with a point"),
         ("a,b,c\n", "a header and no lines of numbers"),
