@@ -60,10 +60,12 @@ def test_matrix_market_with_wrong_content_is_refused(tmp_path, refused, text):
     refused(tmp_path / "x.mtx")
 
 
-def test_matrix_market_may_end_in_half_a_number(tmp_path):
-    text = "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 2e"
+def test_matrix_market_that_ends_in_half_a_number_is_refused(tmp_path, refused):
+    text = "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 2"
     (tmp_path / "x.mtx").write_text(text)
     np.testing.assert_array_equal(read(tmp_path / "x.mtx").X.toarray(), [[2, 0], [0, 0]])
+    (tmp_path / "x.mtx").write_text(text + "e")
+    refused(tmp_path / "x.mtx", "is cut short")
 
 
 def test_matrix_market_cut_short_is_refused(tmp_path, X, refused, cut):
