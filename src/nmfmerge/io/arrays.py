@@ -15,21 +15,21 @@ _SPARSE = {"format", "shape", "data"}
 
 def read_npy(path: Path) -> Dataset:
     """Read the array of a .npy file."""
-    X = np.load(path, allow_pickle=False)
-    if not isinstance(X, np.ndarray):
-        X.close()
+    if is_zipfile(path):
         raise FormatError(f"{path} is an archive of arrays: rename it to .npz")
-    return build(path, X)
+    with path.open("rb") as file:
+        return build(path, np.load(file, allow_pickle=False))
 
 
 def read_npz(path: Path, variable: str | None = None) -> Dataset:
     """Read an array of a .npz file, or the matrix that `scipy.sparse.save_npz` stored."""
     if not is_zipfile(path):
         raise FormatError(f"{path} is not a complete .npz archive: write it again with np.savez")
-    with np.load(path, allow_pickle=False) as archive:
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
         if not set(archive.files) >= _SPARSE:
             name = choose(path, dict.fromkeys(archive.files), variable)
             return build(path, archive[name])
-    if variable is not None:
-        raise FormatError(f"{path} holds one sparse matrix: leave out variable={variable!r}")
-    return build(path, sp.load_npz(path))
+        if variable is not None:
+            raise FormatError(f"{path} holds one sparse matrix: leave out variable={variable!r}")
+        file.seek(0)
+        return build(path, sp.load_npz(file))

@@ -1,6 +1,9 @@
 """Folders of images and TIFF stacks: pixels × images, in grey."""
 
+import logging
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +42,7 @@ def read_image_folder(path: Path) -> Dataset:
 def read_tiff(path: Path) -> Dataset:
     """Read a TIFF or OME-TIFF stack; its frames become columns."""
     tifffile = library("tifffile", path.suffix, "tifffile", "images")
-    with tifffile.TiffFile(path) as file:
+    with _logged("tifffile") as faults, tifffile.TiffFile(path) as file:
         series = file.series[0]
         if len(file.series) > 1:
             raise FormatError(
@@ -48,6 +51,8 @@ def read_tiff(path: Path) -> Dataset:
             )
         _check_complete(path, file)
         stack, axes = series.asarray(), series.axes
+    if faults:
+        raise FormatError(f"{path} is damaged or cut short ({faults[0]}): copy or save it again")
     if "Y" not in axes or "X" not in axes:
         raise FormatError(f"{path} has axes {axes} without Y and X: save it as a stack of images")
     stack = _one_axis_of_frames(path, *_to_grey(path, stack, axes))
@@ -104,6 +109,28 @@ def _check_complete(path: Path, file: Any) -> None:
         ends = zip(page.dataoffsets, page.databytecounts, strict=False)
         if any(offset + count > size for offset, count in ends):
             raise FormatError(f"{path} is cut short: copy or save it again")
+
+
+@contextmanager
+def _logged(name: str) -> Iterator[list[str]]:
+    """What a library logs instead of raising: its errors, and that it filled in zeros."""
+    faults: list[str] = []
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            message = record.getMessage()
+            if record.levelno >= logging.ERROR or "zeroed" in message:
+                faults.append(one_line(ValueError(message)))
+
+    logger, listener = logging.getLogger(name), Listener(logging.WARNING)
+    propagate = logger.propagate
+    logger.addHandler(listener)
+    logger.propagate = False
+    try:
+        yield faults
+    finally:
+        logger.removeHandler(listener)
+        logger.propagate = propagate
 
 
 def _is_image(file: Path) -> bool:

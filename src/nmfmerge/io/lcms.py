@@ -14,6 +14,7 @@ from nmfmerge.datasets.convert import bin_index, read_andi_run
 from nmfmerge.io.build import build
 from nmfmerge.io.errors import FormatError, library
 
+_MINUTE = ("minute", "UO:0000031")
 _DENSE_FROM = 0.1  # filled part of the bins from which a dense matrix is the smaller one to handle
 
 
@@ -27,15 +28,28 @@ class Run:
     intensities: np.ndarray
 
 
+class _NoVocabulary:
+    """Stands for the vocabulary that pyteomics would fetch from the network for each file."""
+
+    name = None
+    relationship = ()
+
+    def __getitem__(self, accession: str) -> "_NoVocabulary":
+        return self
+
+
 def read_mzml(path: Path, ms_level: int = 1, **bins: float) -> Dataset:
     """Read the scans of one MS level of an mzML file, plain or gzipped."""
-    library("lxml", ".mzML", "lxml", "ms")
+    for needed in ("lxml", "psims"):
+        library(needed, ".mzML", needed, "ms")
     mzml = library("pyteomics.mzml", ".mzML", "pyteomics", "ms")
     times, masses, intensities = [], [], []
     with ExitStack() as stack:
         opener = gzip.open if path.name.lower().endswith(".gz") else open
         file = stack.enter_context(opener(path, "rb"))
-        for spectrum in stack.enter_context(mzml.MzML(file, use_index=False)):
+        # without an index the file is parsed to its end, so that one cut short is an error
+        options = {"use_index": False, "huge_tree": True, "cv": _NoVocabulary()}
+        for spectrum in stack.enter_context(mzml.MzML(file, **options)):
             if spectrum.get("ms level") == ms_level:
                 times.append(_seconds(spectrum))
                 masses.append(np.asarray(spectrum.get("m/z array", ()), dtype=np.float64))
@@ -66,7 +80,7 @@ def read_andi(path: Path, **bins: float) -> Dataset:
 
 def _seconds(spectrum: Any) -> float:
     time = spectrum["scanList"]["scan"][0]["scan start time"]
-    return float(time) * (60.0 if getattr(time, "unit_info", "") == "minute" else 1.0)
+    return float(time) * (60.0 if getattr(time, "unit_info", "") in _MINUTE else 1.0)
 
 
 def _bin(

@@ -1,13 +1,42 @@
 """Matrix Market files, plain or gzipped: sparse ones become CSR."""
 
+import gzip
+from io import BufferedIOBase
 from pathlib import Path
 
 from scipy.io import mmread
 
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.io.build import build
+from nmfmerge.io.errors import FormatError
 
 
 def read_mtx(path: Path) -> Dataset:
     """Read a Matrix Market file."""
-    return build(path, mmread(str(path)))
+    with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
+        return build(path, mmread(_Lines(path, file)))
+
+
+class _Lines:
+    """A file for SciPy's parser, which crashes at zero bytes and at half a number at the end."""
+
+    def __init__(self, path: Path, file: BufferedIOBase) -> None:
+        self.path, self.file, self.end, self.tail = path, file, b"\n", b""
+
+    def read(self, size: int = -1) -> bytes:
+        text = self.file.read(size)
+        if b"\0" in text:
+            raise FormatError(f"{self.path} is not text: write it again as Matrix Market")
+        if text:
+            self.tail = (self.tail + text)[-200:]
+            return text
+        self._check_tail()
+        text, self.end = self.end, b""
+        return text
+
+    def _check_tail(self) -> None:
+        """The last line, where no line end follows, has to be of whole numbers."""
+        try:
+            [float(number) for number in self.tail.split(b"\n")[-1].split()]
+        except ValueError as error:
+            raise FormatError(f"{self.path} is cut short: copy or write it again") from error

@@ -2,8 +2,8 @@
 
 A first line is a header where most of its cells are not numbers, where its first cell is empty, or
 where its first cell is text and the next line begins with a number; ``header`` decides otherwise.
-A first column has names where most of its cells are not numbers, or where the header has no number
-of its own for it: an empty first cell, or one cell less than the lines below.
+A first column has names where most of its cells are not numbers, or where the header has an empty
+cell, no cell, or the only text above it.
 """
 
 import csv
@@ -55,10 +55,9 @@ def _read(path: Path, file: TextIO, header: bool | None) -> Dataset:
             )
         names.append(cells[0] if named else "")
         values.append(_row(path, number, cells, named))
-    rows = named_axis("row", names, title[0] if named and len(title) == width else "")
-    return build(
-        path, np.array(values), rows if named else None, _columns(path, title, width, named)
-    )
+    corner = title[0] if len(title) == width else ""
+    rows = named_axis("row", names, corner) if named else None
+    return build(path, np.array(values), rows, _columns(path, title, width, named))
 
 
 def _columns(path: Path, title: list[str], width: int, named: bool) -> Axis | None:
@@ -79,7 +78,8 @@ def _row(path: Path, number: int, cells: list[str], named: bool) -> np.ndarray:
     except ValueError:
         row = np.array([np.nan])
     if np.isnan(row).any():
-        at = next(k for k, cell in enumerate(cells) if k >= named and not _is_number(cell))
+        wrong = (k for k, cell in enumerate(cells) if k >= named and not _is_number(cell))
+        at = next(wrong, int(named))
         raise FormatError(_bad_cell(path, number, at + 1, cells[at]))
     return row
 
@@ -91,22 +91,23 @@ def _bad_cell(path: Path, number: int, column: int, cell: str) -> str:
     if _is_missing(cell):
         return f"{where} {cell!r} is a missing value; fill it with a number"
     if "," in cell:
-        return f"{where} {cell!r} is not a number; write decimals with a point"
+        return f"{where} {cell[:40]!r} is not a number; write decimals with a point"
     return f"{where} {cell[:40]!r} is not a number; write a number, or drop what is not data"
 
 
 def _has_header(sample: list[Line]) -> bool:
     first = sample[0][1]
-    if len(sample) > 1 and len(first) == len(sample[1][1]) - 1:
-        return True
+    below = sample[1][1] if len(sample) > 1 else []
+    if len(first) == len(below) - 1:
+        return _mostly_names(first) or _is_name(below[0])
     if len(first) == 1:
         return _is_name(first[0])
     rest = first[1:]
     if _mostly_names(rest):
         return True
-    if any(map(_is_missing, rest)) or len(sample) < 2:
+    if any(map(_is_missing, rest)) or not below:
         return False
-    return not first[0].strip() or (_is_name(first[0]) and _is_number(sample[1][1][0]))
+    return not first[0].strip() or (_is_name(first[0]) and _is_number(below[0]))
 
 
 def _has_row_names(sample: list[Line], header: bool) -> bool:
@@ -148,16 +149,17 @@ def _open(path: Path) -> TextIO:
 
 
 def _delimiter(path: Path, file: TextIO) -> str:
-    """The first of tab, semicolon and comma that splits the first lines, else a space."""
+    """The first of tab, semicolon and comma that splits the first lines; in .txt, spaces too."""
     start = [line for line in islice(file, _SAMPLE) if line.strip() and not line.startswith("#")]
     file.seek(0)
     suffix = Path(path.name.lower().removesuffix(".gz")).suffix
     if suffix == ".tsv":
         return "\t"
-    for lines, delimiter in product((start[:2], start[:1]), "\t;,"):
+    known = "\t;," if suffix == ".csv" else "\t;, "
+    for lines, delimiter in product((start[:2], start[:1]), known):
         if min((len(cells) for cells in csv.reader(lines, delimiter=delimiter)), default=0) > 1:
             return delimiter
-    return "," if suffix == ".csv" else " "
+    return known[-1]
 
 
 def _cells(file: TextIO, delimiter: str) -> Iterator[Line]:

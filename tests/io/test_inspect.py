@@ -1,0 +1,109 @@
+import json
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from nmfmerge.datasets import Axis, Dataset, melody
+from nmfmerge.io import describe, read
+
+BAD = np.array([[0.0, 1.0, 0.0], [0.0, -2.0, 7.0], [0.0, 0.0, 0.0], [0.0, np.nan, np.inf]])
+
+
+def dataset(X, n_components=None):
+    m, n = X.shape
+    rows, columns = Axis("m/z", np.arange(m)), Axis("time", np.arange(n), "s")
+    return Dataset("x", X, n_components, rows, columns)
+
+
+@pytest.mark.parametrize("make", [np.array, sp.csr_matrix, sp.csc_array])
+def test_numbers_are_those_of_the_matrix(make):
+    facts = describe(dataset(make(BAD)))
+    problems = facts.pop("problems")
+    sparse = make is not np.array
+    megabytes = facts.pop("megabytes")
+    assert facts == {
+        "name": "x",
+        "shape": [4, 3],
+        "kind": "sparse" if sparse else "dense",
+        "dtype": "float64",
+        "stored": 5 if sparse else 12,
+        "density": 5 / 12,
+        "min": -2.0,
+        "max": 7.0,
+        "mean": 0.6,
+        "negative": 1,
+        "nan": 1,
+        "infinite": 1,
+        "zero_rows": 1,
+        "zero_columns": 1,
+        "rows": "m/z",
+        "columns": "time (s)",
+    }
+    assert megabytes >= (5 if sparse else 12) * 8 / 1e6
+    assert [problem.split(" and ")[0] for problem in problems] == [
+        "1 entry is negative (down to -2)",
+        "1 entry is NaN",
+        "1 entry is infinite",
+        "1 row is all zero",
+        "1 column is all zero",
+    ]
+
+
+@pytest.mark.parametrize("make", [np.array, sp.csr_matrix])
+def test_it_is_json_and_problems_are_sentences(make):
+    facts = describe(dataset(make(BAD), n_components=9))
+    assert json.loads(json.dumps(facts, allow_nan=False)) == facts
+    for problem in facts["problems"]:
+        assert problem.endswith(".")
+        assert ": " in problem  # what is wrong: what to do
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.uint8, bool])
+def test_types_other_than_float64(dtype):
+    facts = describe(dataset(np.array([[0, 1], [1, 1]], dtype=dtype)))
+    assert (facts["min"], facts["max"], facts["mean"]) == (0, 1, 0.75)
+    assert facts["dtype"] == np.dtype(dtype).name
+    assert facts["problems"] == []
+
+
+def test_good_data_have_no_problems():
+    assert describe(melody(65, 40))["problems"] == []
+
+
+@pytest.mark.parametrize(
+    ("X", "words"),
+    [
+        (np.where(np.eye(9) > 0, 1e9, 1.0), "1.0e+09 times the typical one"),
+        (np.full((3, 3), 1e160), "too large to be squared"),
+        (np.full((3, 3), 1e-160), "All values are below"),
+        (np.ones((1, 9)), "a single row or column"),
+        (np.zeros((3, 3)), "All entries are zero"),
+        (sp.csr_matrix((3, 3)), "All entries are zero"),
+    ],
+)
+def test_what_spoils_a_fit_is_said(X, words):
+    assert any(words in problem for problem in describe(dataset(X))["problems"])
+
+
+def test_more_components_than_the_shape_allows():
+    assert describe(dataset(np.ones((4, 3)), 3))["problems"] == []
+    assert "ask for at most 3" in describe(dataset(np.ones((4, 3)), 4))["problems"][0]
+
+
+def test_nothing_finite_has_no_extremes():
+    facts = describe(dataset(np.full((2, 2), np.nan)))
+    assert facts["min"] is facts["max"] is facts["mean"] is None
+    assert facts["nan"] == 4
+
+
+def test_what_was_read_can_be_described(tmp_path, X):
+    np.save(tmp_path / "x.npy", X)
+    facts = describe(read(tmp_path / "x.npy"))
+    assert (facts["shape"], facts["mean"]) == ([5, 4], X.mean())
+
+
+def test_axes_without_data_are_refused():
+    data = Dataset("x", None, None, Axis("a", np.arange(2)), Axis("b", np.arange(3)))
+    with pytest.raises(ValueError, match="'x' has axes but no data"):
+        describe(data)

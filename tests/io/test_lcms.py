@@ -1,0 +1,255 @@
+import base64
+import gzip
+import os
+import zlib
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.io import netcdf_file
+
+from nmfmerge.datasets.convert import bin_lcms
+from nmfmerge.io import read
+
+# seconds, MS level, masses, intensities
+SCANS = [
+    (60.0, 1, [100.25, 100.75, 102.5], [1.0, 2.0, 4.0]),
+    (60.5, 2, [100.5, 101.5], [100.0, 200.0]),
+    (61.0, 1, [101.0], [8.0]),
+    (62.0, 1, [], []),
+    (63.0, 1, [100.5, 102.75, 102.875], [16.0, 32.0, 64.0]),
+]
+FULL = [[3, 0, 0, 16], [0, 8, 0, 0], [4, 0, 0, 96]]
+TIMES = [60.0, 61.0, 62.0, 63.0]
+
+
+def binary(values, kind, packed):
+    data = np.asarray(values, dtype="<f8").tobytes()
+    data = base64.b64encode(zlib.compress(data) if packed else data).decode()
+    name = {"mz": ("1000514", "m/z array"), "intensity": ("1000515", "intensity array")}[kind]
+    packing = ("1000574", "zlib compression") if packed else ("1000576", "no compression")
+    terms = "".join(
+        f'<cvParam cvRef="MS" accession="MS:{code}" name="{text}" value=""/>'
+        for code, text in (name, packing, ("1000523", "64-bit float"))
+    )
+    return (
+        f'<binaryDataArray encodedLength="{len(data)}">{terms}<binary>{data}</binary>'
+        "</binaryDataArray>"
+    )
+
+
+def level_term(level, grouped):
+    """The MS level, or a reference to the group of terms that has it."""
+    if grouped:
+        return f'<referenceableParamGroupRef ref="level{level}"/>'
+    return f'<cvParam cvRef="MS" accession="MS:1000511" name="ms level" value="{level}"/>'
+
+
+def groups():
+    inner = "".join(
+        f'<referenceableParamGroup id="level{level}">{level_term(level, False)}'
+        "</referenceableParamGroup>"
+        for level in (1, 2)
+    )
+    return f'<referenceableParamGroupList count="2">{inner}</referenceableParamGroupList>'
+
+
+def spectrum(k, scan, minutes, packed, grouped):
+    time, level, masses, intensities = scan
+    unit = ("UO:0000031", "minute") if minutes else ("UO:0000010", "second")
+    return f"""
+    <spectrum index="{k}" id="scan={k + 1}" defaultArrayLength="{len(masses)}">
+      {level_term(level, grouped)}
+      <scanList count="1"><scan>
+        <cvParam cvRef="MS" accession="MS:1000016" name="scan start time"
+          value="{time / 60 if minutes else time}"
+          unitCvRef="UO" unitAccession="{unit[0]}" unitName="{unit[1]}"/>
+      </scan></scanList>
+      <binaryDataArrayList count="2">
+        {binary(masses, "mz", packed)}{binary(intensities, "intensity", packed)}
+      </binaryDataArrayList>
+    </spectrum>"""
+
+
+def write_mzml(path, scans=SCANS, minutes=False, packed=False, grouped=False):
+    spectra = "".join(spectrum(k, scan, minutes, packed, grouped) for k, scan in enumerate(scans))
+    text = (
+        '<?xml version="1.0" encoding="utf-8"?>\n'
+        '<mzML xmlns="http://psi.hupo.org/ms/mzml" version="1.1.0">'
+        f'{groups()}<run id="run">'
+        f'<spectrumList count="{len(scans)}">{spectra}</spectrumList></run></mzML>\n'
+    )
+    raw = text.encode()
+    path.write_bytes(gzip.compress(raw) if path.suffix == ".gz" else raw)
+    return path
+
+
+def write_andi(path, scans=SCANS, leave_out=()):
+    scans = [scan for scan in scans if scan[1] == 1]
+    lengths = [len(scan[2]) for scan in scans]
+    with netcdf_file(path, "w") as run:
+        run.createDimension("points", sum(lengths))
+        run.createDimension("scans", len(scans))
+        columns = {
+            "mass_values": ("f8", "points", np.concatenate([scan[2] for scan in scans])),
+            "intensity_values": ("f8", "points", np.concatenate([scan[3] for scan in scans])),
+            "scan_index": ("i4", "scans", np.cumsum([0, *lengths[:-1]])),
+            "scan_acquisition_time": ("f8", "scans", [scan[0] for scan in scans]),
+        }
+        for name, (kind, dimension, values) in columns.items():
+            if name not in leave_out:
+                run.createVariable(name, kind, (dimension,))[:] = values
+    return path
+
+
+WRITERS = {
+    "x.mzML": write_mzml,
+    "x.mzML.gz": write_mzml,
+    "x.cdf": write_andi,
+    "x.CDF": write_andi,
+    "x.nc": write_andi,
+}
+
+
+@pytest.fixture(params=WRITERS)
+def run(request, tmp_path):
+    return WRITERS[request.param](tmp_path / request.param)
+
+
+def test_a_run_is_summed_in_bins(run):
+    data = read(run)
+    np.testing.assert_array_equal(data.X, FULL)
+    assert data.name == "x"
+    assert data.rows.name == "m/z"
+    assert data.columns.label == "retention time (s)"
+    np.testing.assert_array_equal(data.rows.values, [100, 101, 102])
+    np.testing.assert_array_equal(data.columns.values, TIMES)
+
+
+def test_transpose_puts_scans_in_rows(run):
+    data = read(run, transpose=True)
+    np.testing.assert_array_equal(data.X, np.transpose(FULL))
+    assert data.rows.name == "retention time"
+
+
+@pytest.mark.parametrize(
+    ("options", "X", "rows", "columns"),
+    [
+        ({"mz_bin": 2.0}, [[3, 8, 0, 16], [4, 0, 0, 96]], [100, 102], TIMES),
+        (
+            {"mz_bin": 0.5, "mz_min": 102, "mz_max": 103},
+            [[0, 0, 0, 0], [4, 0, 0, 96]],
+            [102, 102.5],
+            TIMES,
+        ),
+        ({"mz_min": 100.5, "mz_max": 101.5}, [[2, 8, 0, 16]], [100.5], TIMES),
+        ({"mz_min": 99, "mz_max": 101}, [[0, 0, 0, 0], [3, 8, 0, 16]], [99, 100], TIMES),
+        ({"mz_max": 101.5}, [[3, 0, 0, 16], [0, 8, 0, 0]], [100, 101], TIMES),
+        ({"time_bin": 2.0}, [[3, 16], [8, 0], [4, 96]], [100, 101, 102], [60, 62]),
+        ({"time_bin": 1.5, "time_min": 59}, [[3, 0, 16], [0, 8, 0], [4, 0, 96]], None, None),
+        ({"time_min": 61, "time_max": 62}, [[8, 0]], [101], [61, 62]),
+        (
+            {"time_bin": 1.0, "time_min": 60, "time_max": 62},
+            [[3, 0], [0, 8], [4, 0]],
+            [100, 101, 102],
+            [60, 61],
+        ),
+    ],
+)
+def test_bins_and_ranges_are_used(run, options, X, rows, columns):
+    data = read(run, **options)
+    found = data.X.toarray() if sp.issparse(data.X) else data.X
+    np.testing.assert_array_equal(found, X)
+    np.testing.assert_array_equal(data.rows.values, [100, 101, 102] if rows is None else rows)
+    expected = [59, 60.5, 62] if columns is None else columns
+    np.testing.assert_array_equal(data.columns.values, expected)
+
+
+def test_fine_bins_are_kept_sparse(run):
+    data = read(run, mz_bin=0.125)
+    assert data.X.format == "csr"
+    assert data.X.nnz == 7
+    np.testing.assert_array_equal(data.X.sum(axis=0).ravel(), np.sum(FULL, axis=0)[None])
+
+
+@pytest.mark.parametrize("minutes", [False, True])
+@pytest.mark.parametrize("packed", [False, True])
+def test_minutes_and_packed_arrays_of_mzml(tmp_path, minutes, packed):
+    data = read(write_mzml(tmp_path / "x.mzML", minutes=minutes, packed=packed))
+    np.testing.assert_array_equal(data.X, FULL)
+    np.testing.assert_allclose(data.columns.values, TIMES, rtol=1e-15)
+
+
+def test_minutes_may_have_no_name(tmp_path):
+    path = write_mzml(tmp_path / "x.mzML", minutes=True)
+    path.write_text(path.read_text().replace('unitName="minute"', ""))
+    np.testing.assert_allclose(read(path).columns.values, TIMES, rtol=1e-15)
+
+
+def test_terms_in_a_group_count(tmp_path):
+    data = read(write_mzml(tmp_path / "x.mzML", grouped=True))
+    np.testing.assert_array_equal(data.X, FULL)
+
+
+def test_another_ms_level_is_read(tmp_path, refused):
+    path = write_mzml(tmp_path / "x.mzML")
+    data = read(path, ms_level=2)
+    np.testing.assert_array_equal(data.X, [[100], [200]])
+    np.testing.assert_array_equal(data.columns.values, [60.5])
+    refused(path, "no scans of MS level 3", ms_level=3)
+
+
+def test_netcdf_has_no_ms_levels(tmp_path):
+    with pytest.raises(ValueError, match=r"ms_level=1 is not an option of the format 'netcdf'"):
+        read(write_andi(tmp_path / "x.cdf"), ms_level=1)
+
+
+def test_ranges_without_data_are_refused(run, refused):
+    refused(run, "no scan between", "60 s to 63 s", time_min=100)
+    refused(run, "no points in this range", mz_min=500)
+
+
+def test_a_run_cut_short_is_refused(run, refused, cut):
+    refused(cut(run, 0.8))
+
+
+def test_a_run_without_points_is_refused(tmp_path, refused):
+    silent = [(60.0, 1, [], []), (61.0, 1, [], [])]
+    refused(write_mzml(tmp_path / "x.mzML", silent), "no scans with points")
+    refused(write_mzml(tmp_path / "y.mzML", []), "no scans of MS level 1")
+
+
+def test_intensities_must_be_as_many_as_masses(tmp_path, refused):
+    path = write_mzml(tmp_path / "x.mzML", [(60.0, 1, [100.0, 101.0], [1.0])])
+    refused(path, "not as many intensities as masses")
+
+
+def test_masses_must_be_numbers(tmp_path, refused):
+    scans = [(60.0, 1, [100.0, np.nan], [1.0, 2.0])]
+    refused(write_mzml(tmp_path / "x.mzML", scans), "masses or times that are not numbers")
+
+
+def test_netcdf_of_another_kind_is_refused(tmp_path, refused):
+    path = write_andi(tmp_path / "x.cdf", leave_out=("scan_index",))
+    refused(path, "no variable 'scan_index'", "not an LC-MS run")
+    with h5py.File(tmp_path / "y.nc", "w") as file:
+        file["X"] = np.ones((2, 2))
+    refused(tmp_path / "y.nc", "netCDF-4: convert it to netCDF-3")
+
+
+def test_without_the_libraries_the_command_is_given(tmp_path, needs):
+    path = write_mzml(tmp_path / "x.mzML.gz")
+    message = 'reading .mzML needs pyteomics: pip install "nmfmerge[ms]"'
+    assert needs(path, "pyteomics", "pyteomics", "ms") == message
+    needs(path, "lxml", "lxml", "ms")
+    needs(path, "psims", "psims", "ms")
+
+
+def test_a_real_run_has_the_bins_of_the_papers(real):
+    path = Path(os.environ["NMFMERGE_DATA"]) / "faahko_wt15.CDF"
+    data = read(path, mz_min=200, mz_max=600)
+    X, seconds = bin_lcms(path, n_scans=data.X.shape[1], scans_per_bin=1)
+    np.testing.assert_allclose(data.X, X, rtol=1e-12)
+    np.testing.assert_array_equal(data.columns.values, seconds)

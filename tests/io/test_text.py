@@ -1,0 +1,163 @@
+import gzip
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from nmfmerge.io import read
+
+GENES = ["TP53", "MYC", 'K"R"AS, 2', "EGFR", "Ωmega"]
+CELLS = ["c1", "c2", "c;3", "c4"]
+
+
+@pytest.fixture
+def table(X):
+    return pd.DataFrame(X, index=GENES, columns=CELLS)
+
+
+def write(tmp_path, text, name="x.csv"):
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8", newline="")
+    return path
+
+
+def assert_table(data, X, rows, columns):
+    np.testing.assert_array_equal(data.X, X)
+    assert data.X.dtype == np.float64
+    np.testing.assert_array_equal(data.rows.values, rows)
+    np.testing.assert_array_equal(data.columns.values, columns)
+
+
+@pytest.mark.parametrize(
+    ("name", "separator"),
+    [
+        *product(["x.csv", "x.txt", "x.csv.gz"], [",", ";", "\t"]),
+        *product(["x.tsv", "x.TSV.gz"], ["\t"]),
+        ("x.txt", " "),
+    ],
+)
+def test_a_table_of_pandas_comes_back_with_its_names(tmp_path, table, X, name, separator):
+    table.to_csv(tmp_path / name, sep=separator)
+    data = read(tmp_path / name)
+    assert_table(data, X, GENES, CELLS)
+    assert data.name == "x"
+
+
+def test_the_corner_names_the_rows(tmp_path, table, X):
+    table.to_csv(tmp_path / "x.csv", index_label="gene")
+    data = read(tmp_path / "x.csv")
+    assert_table(data, X, GENES, CELLS)
+    assert (data.rows.name, data.columns.name) == ("gene", "column")
+
+
+def test_transpose_swaps_names(tmp_path, table, X):
+    table.to_csv(tmp_path / "x.csv")
+    assert_table(read(tmp_path / "x.csv", transpose=True), X.T, CELLS, GENES)
+
+
+def test_a_header_alone_and_row_names_alone(tmp_path, table, X):
+    table.to_csv(tmp_path / "header.csv", index=False)
+    assert_table(read(tmp_path / "header.csv"), X, np.arange(5), CELLS)
+    table.to_csv(tmp_path / "names.csv", header=False)
+    assert_table(read(tmp_path / "names.csv"), X, GENES, np.arange(4))
+
+
+@pytest.mark.parametrize("delimiter", [" ", ",", ";", "\t"])
+def test_a_plain_table_of_numpy_is_numbered(tmp_path, X, delimiter):
+    np.savetxt(tmp_path / "x.txt", X, delimiter=delimiter)
+    assert_table(read(tmp_path / "x.txt"), X, np.arange(5), np.arange(4))
+
+
+def test_a_header_of_numpy_in_a_comment_names_the_columns(tmp_path, X):
+    np.savetxt(tmp_path / "x.csv", X, delimiter=",", header="one line of words\na,b,c,d")
+    assert_table(read(tmp_path / "x.csv"), X, np.arange(5), list("abcd"))
+
+
+def test_a_comment_that_is_no_header_is_left_out(tmp_path, X):
+    np.savetxt(tmp_path / "x.txt", X, header="made on Monday morning")
+    assert_table(read(tmp_path / "x.txt"), X, np.arange(5), np.arange(4))
+
+
+def test_an_index_of_numbers_under_an_empty_corner_is_not_data(tmp_path, X):
+    pd.DataFrame(X).to_csv(tmp_path / "x.csv")
+    assert_table(read(tmp_path / "x.csv"), X, np.arange(5), np.arange(4))
+    pd.DataFrame(X, index=GENES).to_csv(tmp_path / "y.csv")
+    assert_table(read(tmp_path / "y.csv"), X, GENES, np.arange(4))
+
+
+def test_axes_of_numbers_under_a_word_are_not_data(tmp_path):
+    data = read(write(tmp_path, "mz,0.5,1.0\n200,1,2\n201,3,4\n"))
+    assert_table(data, [[1, 2], [3, 4]], [200, 201], [0.5, 1.0])
+    assert data.rows.name == "mz"
+    assert data.rows.values.dtype.kind == "i"
+
+
+def test_a_header_one_cell_short_is_that_of_r(tmp_path):
+    path = write(tmp_path, '"a" "b"\n"g 1" 1 2\n"g 2" 3 4\n', "x.txt")
+    assert_table(read(path), [[1, 2], [3, 4]], ["g 1", "g 2"], ["a", "b"])
+
+
+def test_header_decides_where_the_table_does_not_say(tmp_path):
+    path = write(tmp_path, "gene,0,5\ng1,1,2\ng2,3,4\n")
+    assert_table(read(path), [[0, 5], [1, 2], [3, 4]], ["gene", "g1", "g2"], [0, 1])
+    assert_table(read(path, header=True), [[1, 2], [3, 4]], ["g1", "g2"], [0, 5])
+    plain = write(tmp_path, "1,2\n3,4\n", "plain.csv")
+    assert_table(read(plain, header=True), [[3, 4]], [0], [1, 2])
+
+
+def test_names_that_look_like_grouped_digits_stay_names(tmp_path):
+    data = read(write(tmp_path, ",s1,s2\n1_1,1,2\n1_2,3,4\n"))
+    assert_table(data, [[1, 2], [3, 4]], ["1_1", "1_2"], ["s1", "s2"])
+
+
+def test_line_ends_blank_lines_and_byte_order_marks_do_not_matter(tmp_path):
+    path = write(tmp_path, "\ufeffa,b\r\n1,2\r\n\r\n3,4\r\n\r\n")
+    assert_table(read(path), [[1, 2], [3, 4]], [0, 1], ["a", "b"])
+    path = write(tmp_path, "  1   2 \n 3 4\n", "x.txt")
+    assert_table(read(path), [[1, 2], [3, 4]], [0, 1], [0, 1])
+
+
+def test_a_single_column(tmp_path):
+    assert_table(read(write(tmp_path, "a\n1\n2\n")), [[1], [2]], [0, 1], ["a"])
+    assert_table(read(write(tmp_path, "1\n2\n")), [[1], [2]], [0, 1], [0])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a,b\n1,2\n3,\n", "line 3, column 2: the cell is empty; fill it with a number"),
+        ("a,b\n1,2\nNA,3\n", "line 3, column 1: 'NA' is a missing value"),
+        ("1,2\n3,nan\n", "line 2, column 2: 'nan' is a missing value"),
+        ("1,2,3\n4,x,6\n", "line 2, column 2: 'x' is not a number"),
+        ("1,x,3\n4,5,6\n7,8,9\n", "line 1, column 2: 'x' is not a number"),
+        ("1,2\n3,4\nx,5\n6,7\n8,9\n", "line 3, column 1: 'x' is not a number"),
+        ("a,b\n1,2\n3,4,5\n", "3 cells in line 3 where the lines before have 2"),
+        ("a,b\n1,2\n3\n", "1 cells in line 3 where the lines before have 2"),
+        ("1,2\n3,4,5\n6,7,8\n", "3 cells in line 2 where the lines before have 2"),
+        ("a,b,c,d\n1,2\n", "4 cells in its header where the lines below have 2"),
+        ("a;b\n1,5;2,5\n", "'2,5' is not a number; write decimals with a point"),
+        ("a,b,c\n", "a header and no lines of numbers"),
+        ("\n\n", "no lines with numbers"),
+        ("# only a comment\n", "no lines with numbers"),
+    ],
+)
+def test_a_bad_cell_or_line_is_named(tmp_path, refused, text, words):
+    refused(write(tmp_path, text), words)
+
+
+def test_a_line_far_down_is_named(tmp_path, refused):
+    refused(write(tmp_path, "1,2\n" * 400 + "3\n" + "1,2\n"), "1 cells in line 401")
+
+
+def test_other_encodings_are_refused(tmp_path, refused):
+    path = tmp_path / "x.csv"
+    path.write_bytes("gène,b\n1,2\n".encode("latin-1"))
+    refused(path, "not text in UTF-8")
+
+
+def test_an_archive_cut_short_is_refused(tmp_path, refused, cut):
+    path = tmp_path / "x.csv.gz"
+    path.write_bytes(gzip.compress(b"1,2\n3,4\n" * 1000))
+    assert read(path).X.shape == (2000, 2)
+    refused(cut(path))
