@@ -24,7 +24,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "mathml",
 ]
-exclude_patterns = ["_build", "gallery", "figures", "README.md", "command-line.md"]
+exclude_patterns = ["_build", "gallery", "figures", "README.md"]
 smartquotes = False
 default_role = "code"
 

@@ -46,6 +46,15 @@ def test_fit_writes_everything_that_is_promised(command, file, tmp_path, drawn):
     assert (tmp_path / "out/report.html").read_text().startswith("<!DOCTYPE html>")
 
 
+def test_report_and_figures_can_be_left_out(command, file, tmp_path, drawn):
+    assert command("fit", file, "-r", 5, "-o", tmp_path / "out", "--no-report")[0] == 0
+    names = {str(name) for name in contents(tmp_path / "out")}
+    assert "factors.npz" in names
+    assert not {name for name in names if name.startswith(("report", "figures"))}
+    command("report", tmp_path / "out")
+    assert (tmp_path / "out/report.html").exists()
+
+
 def test_tables_have_the_names_of_rows_and_columns(command, tmp_path):
     lines = ["gene,a,b,c,d", "x,1,2,3,4", "y,2,1,4,3", "z,5,6,1,2"]
     (tmp_path / "counts.csv").write_text("\n".join(lines) + "\n")

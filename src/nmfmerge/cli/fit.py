@@ -50,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, help="of random starts")
     parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="folder to write")
     parser.add_argument("--force", action="store_true", help="overwrite the folder")
+    parser.add_argument("--no-report", action="store_true", help="leave out report and figures")
     parser.add_argument("--resume", action="store_true", help="go on with a run that was cut off")
     add_reading(parser)
 
@@ -72,7 +73,7 @@ def run(given: argparse.Namespace) -> int:
             shutil.rmtree(unfinished)
         raise
     fit = Fit(result, data, about)
-    write(output, fit, pages(fit), force=given.force)
+    write(output, fit, {} if given.no_report else pages(fit), force=given.force)
     shutil.rmtree(unfinished)
     tell(given, summary(result) | {"folder": str(output)}, f"{result}\nwritten to {output}")
     return OK if result.converged else NOT_CONVERGED

@@ -23,7 +23,9 @@ def run(given: argparse.Namespace) -> int:
 
 def _text(file: Path, known: dict[str, Any]) -> str:
     lines = [str(file)]
-    lines += [f"  {name.replace('_', ' '):<20} {value}" for name, value in known.items()
-              if name != "problems"]  # fmt: skip
+    for name, value in known.items():
+        if name != "problems":
+            shown = f"{value:.6g}" if isinstance(value, float) else value
+            lines.append(f"  {name.replace('_', ' '):<20} {shown}")
     lines += [f"careful: {problem}" for problem in known["problems"]]
     return "\n".join(lines)
