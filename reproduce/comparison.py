@@ -137,7 +137,7 @@ def _claims(by_solver: dict, ranks: dict) -> list[Claim]:
         Claim(
             "NMF-Merge matches or improves on standard NMF in the majority of cases, for every solver.",
             Verdict.of([_no_worse(found) > 0.5 for found in solvers]),
-            _shares(solvers, "of starts end level or lower"),
+            _shares(solvers, "starts end level or lower"),
         ),
         Claim(
             "Only rarely does NMF-Merge end in a less favourable minimum.",
@@ -160,7 +160,7 @@ def _claims(by_solver: dict, ranks: dict) -> list[Claim]:
         Claim(
             "The same holds when the number of components is varied.",
             Verdict.of([_no_worse(found) > 0.5 for found in varied]),
-            _shares(varied, "of starts over all ranks end level or lower"),
+            _shares(varied, "starts over all ranks end level or lower"),
         ),
     ]  # fmt: skip
 

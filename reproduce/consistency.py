@@ -117,12 +117,16 @@ def _compare(store: Store, options: Options, data: str) -> tuple[Mismatches, Mis
     outcomes = Outcomes.stored(store, _pairs(options, data))
     if len(outcomes) < 2:
         return None
-    standard, merge = outcomes.errors().T
-    runs = zip(*outcomes.pairs, strict=True)
-    return tuple(
-        mismatches([store.factors(run)[0] for run in method], errors)
-        for method, errors in zip(runs, (standard, merge), strict=True)
-    )
+    standard, merge = (list(runs) for runs in zip(*outcomes.pairs, strict=True))
+    return _stored_mismatches(store, standard), _stored_mismatches(store, merge)
+
+
+def _stored_mismatches(store: Store, runs: list[Run]) -> Mismatches:
+    def compute() -> dict[str, np.ndarray]:
+        errors = [store.get(run)["error"] for run in runs]
+        return vars(mismatches([store.factors(run)[0] for run in runs], errors))
+
+    return Mismatches(**store.derived("mismatches", runs, compute))
 
 
 def _row(data: str, standard: Mismatches, merge: Mismatches) -> list[str]:

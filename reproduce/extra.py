@@ -3,7 +3,7 @@
 import numpy as np
 
 from reproduce.page import GREY, MERGE, Claim, Section, Verdict, panels
-from reproduce.pairs import Options, Outcomes, Pair, flat, random_pairs
+from reproduce.pairs import TIE, Options, Outcomes, Pair, flat, random_pairs
 from reproduce.runs import Run, Store
 from reproduce.sets import SETS
 
@@ -60,6 +60,10 @@ def _gain(outcomes: Outcomes) -> np.ndarray:
     return outcomes.errors() @ (1, -1)
 
 
+def _relative_gain(outcomes: Outcomes) -> float:
+    return float(_gain(outcomes).mean() / outcomes.errors()[:, 0].mean())
+
+
 def _cell(found: dict, data: str) -> list[str]:
     return [
         f"k = {extra}: {_gain(found[data, extra]).mean():+.4f} "
@@ -93,7 +97,9 @@ def _draw(found: dict, names: list[str]):
 
 def _claims(found: dict, names: list[str]) -> list[Claim]:
     gaining = {key: outcomes for key, outcomes in found.items() if key[0] in GAINING}
-    worst = min(found, key=lambda key: _gain(found[key]).mean() / found[key].errors()[:, 0].mean())
+    fewest = {data: _relative_gain(found[data, min(SETS[data].extras)]) for data in names
+              if (data, min(SETS[data].extras)) in found}  # fmt: skip
+    worst = min(fewest, key=lambda data: fewest[data], default=None)
     better = [_gain(outcomes).mean() > 0 for outcomes in gaining.values()]
     near = [
         abs(_gain(found[data, extra]).mean() - _gain(found[data, SETS[data].extra]).mean())
@@ -109,9 +115,11 @@ def _claims(found: dict, names: list[str]) -> list[Claim]:
         ),
         Claim(
             "Too few extra components can be detrimental.",
-            Verdict.of([bool(_gain(found[worst]).mean() < 0)]),
-            f"the least mean gain relative to the error is on {SETS[worst[0]].title} with k = {worst[1]}: "
-            f"{_gain(found[worst]).mean():+.4f} points",
+            Verdict.of([fewest[worst] < -TIE] if worst else []),
+            f"with the fewest tried, the mean gain is least on {SETS[worst].title} "
+            f"(k = {min(SETS[worst].extras)}): {100 * fewest[worst]:+.3f} % of the error"
+            if worst
+            else "",
         ),
         Claim(
             "Otherwise the result depends little on their number.",

@@ -1,12 +1,13 @@
 """Running and caching: every run is made once, in one thread, and kept in one SQLite file."""
 
 import hashlib
+import io
 import json
 import sqlite3
 import sys
 import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from functools import cache
@@ -105,6 +106,7 @@ class Store:
             "CREATE TABLE IF NOT EXISTS runs "
             "(settings TEXT, code TEXT, record TEXT, W BLOB, H BLOB, PRIMARY KEY (settings, code))"
         )
+        self._base.execute("CREATE TABLE IF NOT EXISTS derived (key TEXT PRIMARY KEY, arrays BLOB)")
 
     def __contains__(self, run: Run) -> bool:
         return self._row("1", run) is not None
@@ -129,6 +131,22 @@ class Store:
         values = (*_key(run), json.dumps(record), *blobs)
         with self._base:
             self._base.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?)", values)
+
+    def derived(
+        self, name: str, runs: list[Run], compute: Callable[[], dict[str, np.ndarray]]
+    ) -> dict[str, np.ndarray]:
+        """Arrays that follow from the factors of runs, computed once and kept."""
+        key = hashlib.sha256(json.dumps([name, *map(_key, runs)]).encode()).hexdigest()
+        row = self._base.execute("SELECT arrays FROM derived WHERE key = ?", (key,)).fetchone()
+        if row is not None:
+            with np.load(io.BytesIO(row[0])) as archive:
+                return dict(archive)
+        arrays = compute()
+        buffer = io.BytesIO()
+        np.savez(buffer, **arrays)
+        with self._base:
+            self._base.execute("INSERT INTO derived VALUES (?, ?)", (key, buffer.getvalue()))
+        return arrays
 
     def _row(self, columns: str, run: Run) -> tuple | None:
         query = f"SELECT {columns} FROM runs WHERE settings = ? AND code = ?"
