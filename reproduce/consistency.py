@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reproduce.page import MERGE, STANDARD, Claim, Section, Verdict, panels, percentage
+from reproduce.page import MERGE, STANDARD, Claim, Section, Verdict, log_limits, panels, percentage
 from reproduce.pairs import Options, Outcomes, flat, random_pairs
 from reproduce.runs import Run, Store
 from reproduce.sets import SETS
@@ -161,8 +161,11 @@ def _draw_subspaces(found: dict):
         for method, colour in zip(both, (STANDARD, MERGE), strict=True):
             some = rng.permutation(method.error.size)[:SHOWN]
             x, y = (np.maximum(values[some], FLOOR) for values in (method.error, method.subspace))
-            below.scatter(x, y, s=2, lw=0, alpha=0.35, color=colour, rasterized=True)
+            size, alpha = (2, 0.35) if x.size > 500 else (12, 0.8)
+            below.scatter(x, y, s=size, lw=0, alpha=alpha, color=colour)
         below.set(xscale="log", yscale="log", xlabel="difference of errors, points")
+        below.set_xlim(log_limits(np.maximum(np.concatenate([m.error for m in both]), FLOOR)))
+        below.set_ylim(log_limits(np.maximum(np.concatenate([m.subspace for m in both]), FLOOR)))
     axes[0, 0].set_ylabel("pairs")
     axes[1, 0].set_ylabel("subspace mismatch")
     axes[0, 0].legend(["standard", "NMF-Merge"], loc="upper left")
@@ -176,15 +179,8 @@ def _draw_permutations(found: dict):
         if any(part.size for part in values):
             _histograms(axis, values)
         else:
-            axis.text(
-                0.5,
-                0.5,
-                "no such pairs",
-                ha="center",
-                va="center",
-                transform=axis.transAxes,
-                fontsize=8,
-            )
+            axis.text(0.5, 0.5, "no such pairs", ha="center", transform=axis.transAxes, fontsize=8)
+            axis.set(xticks=[], yticks=[])
         axis.set_title(SETS[data].title)
         axis.set_xlabel("permutation mismatch")
     axes[0, 0].set_ylabel("share of pairs")
@@ -192,12 +188,12 @@ def _draw_permutations(found: dict):
 
 
 def _histograms(axis, values: list[np.ndarray]) -> None:
-    everything = np.maximum(np.concatenate(values), FLOOR)
-    bins = np.geomspace(everything.min() / 1.5, everything.max() * 1.5, 30)
+    limits = log_limits(np.maximum(np.concatenate(values), FLOOR))
+    bins = np.geomspace(*limits, 30)
     for part, colour in zip(values, (STANDARD, MERGE), strict=True):
         weights = np.full(part.size, 1 / max(part.size, 1))
         axis.hist(np.maximum(part, FLOOR), bins, weights=weights, color=colour, alpha=0.55)
-    axis.set_xscale("log")
+    axis.set(xscale="log", xlim=limits)
 
 
 def _claims(found: dict) -> list[Claim]:

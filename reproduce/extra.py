@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from reproduce.comparison import LEAST_MARGIN
 from reproduce.page import GREY, MERGE, Claim, Section, Verdict, panels
 from reproduce.pairs import TIE, Options, Outcomes, Pair, flat, random_pairs
 from reproduce.runs import Run, Store
@@ -35,8 +36,12 @@ def report(store: Store, options: Options) -> Section:
         for data in options.data
         for extra in SETS[data].extras
     }
-    found = {key: outcomes for key, outcomes in found.items() if len(outcomes)}
-    names = [data for data in options.data if any(key[0] == data for key in found)]
+    names = [data for data in options.data if _common_starts(found, data)]
+    found = {
+        (data, extra): outcomes.first(_common_starts(found, data))
+        for (data, extra), outcomes in found.items()
+        if data in names and len(outcomes)
+    }
     if not names:
         return section
     section.say(
@@ -54,6 +59,13 @@ def report(store: Store, options: Options) -> Section:
     )
     section.claims += _claims(found, names)
     return section
+
+
+def _common_starts(found: dict, data: str) -> int:
+    """How many starts all numbers of extra components have; 0 if only one number was tried."""
+    counts = [len(found[data, extra]) for extra in SETS[data].extras]
+    tried = [count for count in counts if count]
+    return min(tried) if len(tried) > 1 else 0
 
 
 def _gain(outcomes: Outcomes) -> np.ndarray:
@@ -86,6 +98,9 @@ def _draw(found: dict, names: list[str]):
         axis.boxplot(gains, whis=(5, 95), widths=0.55, tick_labels=extras,
                      medianprops={"color": MERGE, "lw": 1.4},
                      flierprops={"marker": ".", "ms": 3, "mec": GREY})  # fmt: skip
+        least = LEAST_MARGIN * found[data, extras[0]].errors()[:, 0].mean()
+        low, high = axis.get_ylim()
+        axis.set_ylim(min(low, -least), max(high, least))
         for label, extra in zip(axis.get_xticklabels(), extras, strict=True):
             label.set_color(MERGE if extra == SETS[data].extra else "black")
         axis.set_title(f"{SETS[data].title} (r = {SETS[data].rank}, {len(gains[0])} starts)")

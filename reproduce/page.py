@@ -143,6 +143,13 @@ def seconds_axis(axis) -> None:
     axis.xaxis.set_minor_formatter(NullFormatter())
 
 
+def log_limits(values, least: float = 150) -> tuple[float, float]:
+    """Limits of a logarithmic axis, at least a factor ``least`` apart so that its labels fit."""
+    low, high = float(np.min(values)) / 1.5, float(np.max(values)) * 1.5
+    spread = max(1.0, np.sqrt(least * low / high))
+    return low / spread, high * spread
+
+
 def mean_spread(values, digits: int = 2) -> str:
     """Mean ± standard deviation, or a single value."""
     values = np.asarray(values)

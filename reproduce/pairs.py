@@ -60,6 +60,10 @@ class Outcomes:
             else cls([], [], [])
         )
 
+    def first(self, count: int) -> "Outcomes":
+        """The first so many pairs."""
+        return Outcomes(self.pairs[:count], self.standard[:count], self.merge[:count])
+
     def __len__(self) -> int:
         return len(self.pairs)
 
