@@ -19,7 +19,7 @@ from reproduce.page import (
 from reproduce.pairs import Options, Outcomes, deterministic_pairs, flat
 from reproduce.runs import Run, Store
 from reproduce.sets import SETS
-from reproduce.tolerances import TOLERANCES, pairs
+from reproduce.tolerances import TOLERANCES, grid, pairs
 
 TITLE = "Time"
 LOOSE = 1e-2
@@ -72,7 +72,7 @@ def report(store: Store, options: Options) -> Section:
         "time-phases",
         "The two errors at the same moment after one of the methods has finished, for all random starts and four "
         "tolerances; the dot is the end.",
-        _draw_phases(found, names),
+        grid(found, names, _phases),
     )
     section.claims += _claims(found, names)
     return section
@@ -224,22 +224,6 @@ def _draw_traces(found: dict, deterministic: dict, names: list[str]):
     for axis, title in zip(axes[0], titles, strict=True):
         axis.set_title(title)
     axes[0, 0].legend()
-    return figure
-
-
-def _draw_phases(found: dict, names: list[str]):
-    figure, axes = panels(len(names), len(TOLERANCES))
-    for line, data in zip(axes, names, strict=True):
-        for axis, loose in zip(line, TOLERANCES, strict=True):
-            if len(found[data, loose]):
-                _phases(axis, found[data, loose])
-            else:
-                axis.set_axis_off()
-        line[0].set_ylabel(f"{SETS[data].title}\nstandard NMF, %")
-    for axis, loose in zip(axes[0], TOLERANCES, strict=True):
-        axis.set_title(f"ε₁ = ε₂ = {loose:g}")
-    for axis in axes[-1]:
-        axis.set_xlabel("NMF-Merge, %")
     return figure
 
 

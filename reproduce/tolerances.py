@@ -1,6 +1,10 @@
 """Tolerances: how loose the initial and over-complete stages may be."""
 
+from collections.abc import Callable
+
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from reproduce.comparison import scatter
 from reproduce.page import Claim, Section, Verdict, mean_spread, panels
@@ -48,7 +52,7 @@ def report(store: Store, options: Options) -> Section:
         [_row(found, data) for data in names],
     )
     section.show("tolerances", "Standard NMF (vertical) against NMF-Merge (horizontal), as in the comparison above, for four "
-                 "tolerances.", _draw(found, names))  # fmt: skip
+                 "tolerances.", grid(found, names, lambda axis, outcomes: scatter(axis, outcomes.errors())))  # fmt: skip
     section.claims += _claims(found, names)
     return section
 
@@ -67,12 +71,13 @@ def _row(found: dict, data: str) -> list[str]:
     return [SETS[data].title, standard, *cells]
 
 
-def _draw(found: dict, names: list[str]):
+def grid(found: dict, names: list[str], draw: Callable[[Axes, Outcomes], None]) -> Figure:
+    """A panel for each data set and tolerance, standard NMF up and NMF-Merge to the right."""
     figure, axes = panels(len(names), len(TOLERANCES))
     for line, data in zip(axes, names, strict=True):
         for axis, loose in zip(line, TOLERANCES, strict=True):
             if len(found[data, loose]):
-                scatter(axis, found[data, loose].errors())
+                draw(axis, found[data, loose])
             else:
                 axis.set_axis_off()
         line[0].set_ylabel(f"{SETS[data].title}\nstandard NMF, %")

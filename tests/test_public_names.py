@@ -3,6 +3,7 @@ import subprocess
 import sys
 
 import nmfmerge
+from nmfmerge import io, plot, report
 
 PUBLIC = [
     "Factorization", "History", "Interrupted", "MergeTree", "NMFMerge", "Progress", "Stage",
@@ -13,6 +14,17 @@ PUBLIC = [
 def test_public_names_are_frozen():
     assert sorted(nmfmerge.__all__) == PUBLIC
     assert all(hasattr(nmfmerge, name) for name in PUBLIC)
+
+
+def test_names_of_the_packages_are_frozen():
+    for module, names in {
+        io: ["FORMATS", "FormatError", "MissingLibrary", "describe", "read"],
+        plot: ["comparison", "components", "convergence", "merges", "reconstruction", "shares",
+               "singular_values", "starts"],
+        report: ["page", "warnings_of"],
+    }.items():  # fmt: skip
+        assert sorted(module.__all__) == names
+        assert all(hasattr(module, name) for name in names)
 
 
 def test_signatures_are_frozen():
