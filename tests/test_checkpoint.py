@@ -143,6 +143,27 @@ def test_the_checkpoint_of_another_run_is_refused(changed, named, tmp_path):
         nmf(**settings)
 
 
+def test_rounding_of_another_number_of_threads_is_no_other_run(tmp_path):
+    Checkpoint(tmp_path / "run", {"norm2": 600254.6622895339})._refuse_another(
+        1, {"norm2": 600254.6622895338}
+    )
+    with pytest.raises(ValueError, match="norm2"):
+        Checkpoint(tmp_path / "run", {"norm2": 1.0})._refuse_another(1, {"norm2": 1.001})
+
+
+def test_seeds_and_given_factors_tell_runs_apart(tmp_path):
+    cut(nmf, tmp_path / "seed", 5, init="random", random_state=np.int64(1))
+    with pytest.raises(ValueError, match="random_state: 1, now 2"):
+        nmf(X, 5, init="random", random_state=np.int64(2), checkpoint=tmp_path / "seed")
+    W, H = np.ones((40, 5)), np.ones((5, 60))
+    cut(nmf, tmp_path / "given", 1, init=(W, H), tol=0)
+    nmf(X, 5, init=(W, H), checkpoint=tmp_path / "given2", tol=1e-1)
+    with pytest.raises(ValueError, match="init: 'given factors"):
+        nmf(X, 5, init=(2 * W, H), checkpoint=tmp_path / "given2", tol=1e-1)
+    with pytest.raises(ValueError, match="must be a number or None"):
+        nmf(X, 5, random_state=np.random.default_rng(0), checkpoint=tmp_path / "generator")
+
+
 @pytest.mark.parametrize("content", [b"", b"not a checkpoint", b"PK\x03\x04 cut off"])
 def test_a_file_that_is_no_checkpoint_is_refused(content, tmp_path):
     (tmp_path / "run").write_bytes(content)

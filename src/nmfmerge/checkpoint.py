@@ -4,6 +4,7 @@ Comes in: where a `Run` stands. Goes out: an npz file, replaced as a whole or no
 """
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -94,7 +95,7 @@ class Checkpoint:
         if saved_format != _FORMAT:
             others["format"] = saved_format, _FORMAT
         for name in sorted({*asked, *self.asked}):
-            if asked.get(name) != self.asked.get(name):
+            if not _same(asked.get(name), self.asked.get(name)):
                 others[name] = (asked.get(name), self.asked.get(name))
         if others:
             differences = ", ".join(f"{name}: {a!r}, now {b!r}" for name, (a, b) in others.items())
@@ -102,6 +103,13 @@ class Checkpoint:
                 f"checkpoint {str(self.path)!r} is of another run ({differences}); name another "
                 "file, or delete it to begin anew"
             )
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Equal; of real numbers, up to the rounding of another number of threads."""
+    if isinstance(a, float) and isinstance(b, float):
+        return math.isclose(a, b, rel_tol=1e-9)
+    return bool(a == b)
 
 
 def _pack(state: State) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -41,6 +41,11 @@ def refuse_existing(path: Path, force: bool) -> None:
         raise FolderError(
             f"{path} is there already: name another folder with -o, or overwrite it with --force"
         )
+    if path.exists() and not (path / "fit.json").is_file():
+        raise FolderError(
+            f"{path} holds something other than a fit, which --force does not overwrite: name "
+            "another folder with -o"
+        )
     if not path.resolve().parent.is_dir():
         raise FolderError(f"there is no folder {path.parent} to write {path.name} into: make it")
 
@@ -117,7 +122,7 @@ def _write_fit(folder: Path, fit: Fit) -> None:
     _write_table(folder / "H.csv", data.columns, result.H.T)
     if result.merges is not None:
         lines = zip(result.merges.pairs.tolist(), result.merges.penalties.tolist(), strict=True)
-        table = ([first, second, repr(penalty)] for (first, second), penalty in lines)
+        table = ([first + 1, second + 1, repr(penalty)] for (first, second), penalty in lines)
         _write_csv(folder / "merges.csv", ["first", "second", "penalty"], table)
     about = fit.about | {"data": _known(data), "result": _told(result)}
     (folder / "fit.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
@@ -133,7 +138,11 @@ def _put_in_place(scratch: Path, path: Path) -> None:
         return
     old = path.with_name(f".{path.name}.{os.getpid()}.old")
     os.rename(path, old)
-    os.rename(scratch, path)
+    try:
+        os.rename(scratch, path)
+    except BaseException:
+        os.rename(old, path)
+        raise
     shutil.rmtree(old)
 
 
@@ -208,7 +217,7 @@ def _read_merges(path: Path, told: dict[str, Any]) -> MergeTree | None:
         return None
     with open(path / "merges.csv", newline="", encoding="utf-8") as file:
         lines = list(csv.DictReader(file))
-    pairs = np.array([[int(line["first"]), int(line["second"])] for line in lines])
+    pairs = np.array([[int(line["first"]), int(line["second"])] for line in lines]) - 1
     penalties = np.array([float(line["penalty"]) for line in lines])
     return MergeTree(told["n_leaves"], pairs, penalties)
 

@@ -1,6 +1,8 @@
 """`nmf` and `nmf_merge`, and the single steps `recover_components` and `merge_components`."""
 
+import hashlib
 import warnings
+from numbers import Integral
 from os import PathLike
 from typing import Any
 
@@ -61,8 +63,10 @@ def nmf(
     callback : callable, optional
         Called with a `Progress` after each iteration; a true return value stops the run.
     checkpoint : path, optional
-        File to keep the state of the run in. If it is there already, the run goes on from it and
-        ends at the same bits as if it had not been cut off. The file is not deleted.
+        File to keep the state of the run in. If it is there already, the run goes on from it; on
+        the same machine and number of threads it ends at the bits of a run that was never killed.
+        A run that came to its limits goes on with its last stage when they are raised. The file is
+        not deleted.
     verbose : int
         1 prints a line a stage, 2 also a line every 100 iterations.
 
@@ -303,15 +307,24 @@ def _question(
     data: DataMatrix, r: int, solver: type[Solver], init: Any, random_state: Any, **more: Any
 ) -> dict[str, Any]:
     """What a run was asked: by this a checkpoint is known to be its own."""
-    seed = random_state if random_state is None or isinstance(random_state, int) else "a generator"
+    if random_state is not None and not isinstance(random_state, Integral):
+        raise ValueError(
+            f"random_state is a {type(random_state).__name__}; with a checkpoint it must be a "
+            "number or None, by which the run is known again"
+        )
+    if not isinstance(init, str):
+        given = hashlib.sha256()
+        for F in init:
+            given.update(np.ascontiguousarray(F).tobytes())
+        init = f"given factors {given.hexdigest()[:16]}"
     return {
         "shape": list(data.shape),
         "dtype": str(data.dtype),
         "norm2": data.norm2,
         "n_components": r,
         "solver": solver.__name__,
-        "init": init if isinstance(init, str) else "given factors",
-        "random_state": seed,
+        "init": init,
+        "random_state": None if random_state is None else int(random_state),
         **more,
     }
 

@@ -82,6 +82,22 @@ def _factors(path):
     return result.W, result.H
 
 
+def test_merge_goes_down_to_one_component_and_tells_the_truth(command, fitted):
+    assert command("merge", fitted, "-r", 1)[0] == 0
+    fit = folder.read(fitted.with_name("six-1"))
+    assert fit.result.n_components == 1
+    assert fit.about["settings"]["n_components"] == 1
+    assert fit.about["command"].endswith("six -r 1 --tol 0.0001")
+
+
+def test_the_demos_folder_can_be_worked_with(command, tmp_path, drawn):
+    command("demo", "--starts", 1, "-o", tmp_path / "demo")
+    page = (tmp_path / "demo/report.html").read_text()
+    assert command("report", tmp_path / "demo")[0] == 0
+    assert (tmp_path / "demo/report.html").read_text() == page
+    assert command("merge", tmp_path / "demo", "-r", 16)[0] == 0
+
+
 def test_merge_without_the_data_says_what_to_do(command, fitted, file):
     file.unlink()
     code, _, err = command("merge", fitted, "-r", 4)

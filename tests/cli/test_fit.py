@@ -1,12 +1,15 @@
 import csv
 import io
 import json
+import os
 import re
+import warnings
 
 import numpy as np
 import pytest
 
 from nmfmerge import folder, nmf_merge
+from nmfmerge.cli import fit as fit_command
 from nmfmerge.cli.progress import LiveLine
 
 
@@ -130,6 +133,76 @@ def test_resuming_what_is_finished_does_nothing(command, file, tmp_path):
     assert code == 0
     assert "finished" in out
     assert contents(tmp_path / "out") == before
+
+
+def test_resuming_another_fit_is_refused(command, file, tmp_path, X):
+    out = tmp_path / "out"
+    command("fit", file, "-r", 4, "-o", out)
+    before = contents(out)
+    np.save(tmp_path / "other.npy", 2 * X)
+    for words in (
+        [file, "-r", 5],
+        [file, "-r", 4, "--transpose"],
+        [tmp_path / "other.npy", "-r", 4],
+    ):
+        code, _, err = command("fit", *words, "-o", out, "--resume")
+        assert code == 1
+        assert "is another fit" in err
+    assert contents(out) == before
+
+
+def test_a_fit_out_of_iterations_goes_on_with_more(command, file, tmp_path, X):
+    words = ["fit", file, "-r", 4, "-k", 0, "-o", tmp_path / "out"]
+    assert command(*words, "--max-iter", 5)[0] == 3
+    code, out, _ = command(*words, "--max-iter", 5, "--resume", "--json")
+    assert code == 3
+    assert json.loads(out)["n_iter"] == 5
+    assert command(*words, "--resume")[0] == 0
+    result = folder.read(tmp_path / "out").result
+    np.testing.assert_array_equal(result.W, nmf_merge(X, 4, n_extra=0).W)
+    assert not (tmp_path / "out.unfinished").exists()
+
+
+def test_force_replaces_fits_only(command, file, tmp_path):
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious/thesis.txt").write_text("years")
+    (tmp_path / "note.txt").write_text("years")
+    for name in ("precious", "note.txt"):
+        code, _, err = command("fit", file, "-r", 4, "-o", tmp_path / name, "--force")
+        assert code == 1
+        assert "something other than a fit" in err
+    assert (tmp_path / "precious/thesis.txt").read_text() == "years"
+    assert (tmp_path / "note.txt").read_text() == "years"
+
+
+def test_a_replacement_that_fails_leaves_the_old_fit(command, file, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    command("fit", file, "-r", 4, "-o", out)
+    before = contents(out)
+    rename = os.rename
+    moves = []
+
+    def fail_once(source, target):
+        moves.append(source)
+        if len(moves) == 2:
+            raise OSError("the disk is full")
+        rename(source, target)
+
+    with monkeypatch.context() as context:
+        context.setattr(os, "rename", fail_once)
+        assert command("fit", file, "-r", 5, "-o", out, "--force")[0] == 1
+    assert len(moves) == 3
+    assert contents(out) == before
+
+
+def test_every_warning_reaches_the_user(command, file, tmp_path, monkeypatch):
+    def warned(*arguments, **settings):
+        warnings.warn("the singular values are off", RuntimeWarning, stacklevel=2)
+        return nmf_merge(*arguments, **settings)
+
+    monkeypatch.setattr(fit_command, "nmf_merge", warned)
+    _, _, err = command("fit", file, "-r", 4, "-o", tmp_path / "out")
+    assert err == "nmfmerge: the singular values are off\n"
 
 
 def test_a_fit_out_of_iterations_is_written_and_says_so(command, file, tmp_path):

@@ -5,14 +5,17 @@ import hashlib
 import io
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
+from nmfmerge.datasets import lcms_like
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.folder import Fit, FolderError
 from nmfmerge.io import read
@@ -20,6 +23,7 @@ from nmfmerge.io.options import OPTIONS
 from nmfmerge.result import Factorization
 
 OK, NOT_CONVERGED = 0, 3
+_SMALL = 2e7  # multiplications of a cross product
 _PACKAGES = ("nmfmerge", "numpy", "scipy", "numba", "scikit-learn")
 
 
@@ -62,10 +66,19 @@ def now() -> str:
     return datetime.now().astimezone().isoformat(timespec="seconds")
 
 
+@contextmanager
+def threads_for(data: Dataset, rank: int) -> Iterator[None]:
+    """One thread for a small matrix: there two gain nothing, and lose much on a busy machine."""
+    m, n = data.X.shape
+    limit = 1 if m * n * rank < _SMALL else None
+    with threadpool_limits(limit, user_api="blas"):
+        yield
+
+
 def data_again(fit: Fit, moved_to: Path | None = None) -> Dataset | None:
     """The data of a fit with X, read from its file again; None if that is not there unchanged."""
     if fit.about.get("generated"):
-        return None
+        return lcms_like()
     path = moved_to or Path(fit.about.get("file", ""))
     if not path.exists() or path == Path():
         return None

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from nmfmerge import metrics
-from nmfmerge.cli.common import OK, now, pages, summary, tell, versions
+from nmfmerge.cli.common import OK, now, pages, summary, tell, threads_for, versions
 from nmfmerge.cli.progress import LiveLine
 from nmfmerge.datasets import lcms_like
 from nmfmerge.datasets.base import Dataset
@@ -50,11 +50,12 @@ def _compare(data: Dataset, starts: int) -> tuple[list[Factorization], list[Fact
     assert r is not None
     nmf_merge(X[:20, :20], 2, tol=1e-1)  # compiles, so that times are of fitting alone
     live = LiveLine()
-    pairs = [
-        [function(X, r, init="random", random_state=seed, callback=live)
-         for function in (nmf, nmf_merge)]
-        for seed in range(starts)
-    ]  # fmt: skip
+    with threads_for(data, r):
+        pairs = [
+            [function(X, r, init="random", random_state=seed, callback=live)
+             for function in (nmf, nmf_merge)]
+            for seed in range(starts)
+        ]  # fmt: skip
     live.clear()
     standard, merge = (list(column) for column in zip(*pairs, strict=True))
     return standard, merge

@@ -9,8 +9,6 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from sklearn.exceptions import ConvergenceWarning
-
 from nmfmerge.cli.common import (
     NOT_CONVERGED,
     OK,
@@ -21,11 +19,13 @@ from nmfmerge.cli.common import (
     reading_options,
     summary,
     tell,
+    threads_for,
     versions,
-)  # fmt: skip
+)
 from nmfmerge.cli.progress import LiveLine
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.folder import Fit, FolderError, refuse_existing, write
+from nmfmerge.folder import read as read_folder
 from nmfmerge.init import INITS
 from nmfmerge.io import read
 from nmfmerge.pipeline import nmf_merge
@@ -40,12 +40,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what `fit` takes."""
     parser.add_argument("file", type=Path, metavar="FILE", help="data file, or folder of images")
     parser.add_argument("-r", "--rank", type=int, required=True, help="number of components")
-    parser.add_argument("-k", "--extra", type=int, help="extra components; a fifth of the rank")
-    parser.add_argument("--solver", choices=list(SOLVERS), default="accelerated")
-    parser.add_argument("--init", choices=list(INITS), default="nndsvd")
-    parser.add_argument("--tol", type=float, default=1e-4, help="of the final stage")
-    parser.add_argument("--tol-intermediate", type=float, help="of the other stages; √tol")
-    parser.add_argument("--max-iter", type=int, default=10_000, help="of each stage")
+    parser.add_argument("-k", "--extra", type=int, help="extra components (a fifth of the rank)")
+    parser.add_argument(
+        "--solver", choices=list(SOLVERS), default="accelerated", help="(accelerated)"
+    )
+    parser.add_argument("--init", choices=list(INITS), default="nndsvd", help="start (nndsvd)")
+    parser.add_argument("--tol", type=float, default=1e-4, help="of the final stage (1e-4)")
+    parser.add_argument("--tol-intermediate", type=float, help="of the other stages (√tol)")
+    parser.add_argument("--max-iter", type=int, default=10_000, help="of each stage (10000)")
     parser.add_argument("--max-time", type=float, help="in seconds, of all stages")
     parser.add_argument("--seed", type=int, help="of random starts")
     parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="folder to write")
@@ -58,14 +60,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     """Fit, write, tell."""
     output = given.output or Path(f"{given.file.name}.nmf")
-    if given.resume and (output / "fit.json").exists() and not given.force:
-        tell(given, {"folder": str(output)}, f"{output} is finished: nothing to resume")
-        return OK
-    refuse_existing(output, given.force)
-    data = read(given.file, **reading_options(given))
+    unfinished = output.with_name(output.name + ".unfinished")
     about = _about(given)
-    unfinished = _unfinished_folder(given, output, about)
-    checkpoint = unfinished / "checkpoint.npz"
+    again = given.resume and (output / "fit.json").exists() and not given.force
+    if again:
+        fit = _same_fit(output, about)
+        if fit.result.converged or not unfinished.exists():
+            return _tell(given, output, fit.result, f"{output} is finished: nothing to resume")
+    else:
+        refuse_existing(output, given.force)
+    data = read(given.file, **reading_options(given))
+    checkpoint = _checkpoint(given, unfinished, about)
     try:
         result = _fit(given, data, checkpoint)
     except BaseException:
@@ -73,10 +78,32 @@ def run(given: argparse.Namespace) -> int:
             shutil.rmtree(unfinished)
         raise
     fit = Fit(result, data, about)
-    write(output, fit, {} if given.no_report else pages(fit), force=given.force)
-    shutil.rmtree(unfinished)
-    tell(given, summary(result) | {"folder": str(output)}, f"{result}\nwritten to {output}")
+    write(output, fit, {} if given.no_report else pages(fit), force=given.force or again)
+    if result.converged:
+        shutil.rmtree(unfinished)
+    return _tell(given, output, result, f"{result}\nwritten to {output}")
+
+
+def _tell(given: argparse.Namespace, output: Path, result: Factorization, text: str) -> int:
+    tell(given, summary(result) | {"folder": str(output)}, text)
     return OK if result.converged else NOT_CONVERGED
+
+
+def _same_fit(output: Path, about: dict[str, Any]) -> Fit:
+    """The fit that is there, if it is the one that is asked for."""
+    fit = read_folder(output)
+    if _asked(fit.about) != _asked(about):
+        raise FolderError(
+            f"{output} is another fit, of other data or settings: name another folder with -o, or "
+            "overwrite it with --force"
+        )
+    return fit
+
+
+def _asked(about: dict[str, Any]) -> dict[str, Any]:
+    """What makes two fits the same, apart from their limits."""
+    settings = {name: value for name, value in about["settings"].items() if name not in _LIMITS}
+    return {name: about[name] for name in ("reading", "data_sha256")} | settings
 
 
 def _about(given: argparse.Namespace) -> dict[str, Any]:
@@ -121,11 +148,8 @@ def _command(given: argparse.Namespace) -> str:
     return shlex.join(words)
 
 
-def _unfinished_folder(given: argparse.Namespace, output: Path, about: dict[str, Any]) -> Path:
-    """The folder of the run while it lasts, with its checkpoint."""
-    folder = output.with_name(output.name + ".unfinished")
-    asked = {name: about[name] for name in ("reading", "data_sha256")}
-    asked |= {name: about["settings"][name] for name in about["settings"] if name not in _LIMITS}
+def _checkpoint(given: argparse.Namespace, folder: Path, about: dict[str, Any]) -> Path:
+    """The file that keeps the state of the run while it lasts, in a folder of its own."""
     if folder.exists() and not given.resume:
         if not given.force:
             raise FolderError(
@@ -136,20 +160,20 @@ def _unfinished_folder(given: argparse.Namespace, output: Path, about: dict[str,
     folder.mkdir(exist_ok=True)
     note = folder / "asked.json"
     if not note.exists():
-        note.with_suffix(".new").write_text(json.dumps(asked), encoding="utf-8")
+        note.with_suffix(".new").write_text(json.dumps(_asked(about)), encoding="utf-8")
         note.with_suffix(".new").replace(note)
-    elif json.loads(note.read_text(encoding="utf-8")) != asked:
+    elif json.loads(note.read_text(encoding="utf-8")) != _asked(about):
         raise FolderError(
             f"{folder} holds the run of another command: repeat that one to go on with it, or "
             "begin anew by --force"
         )
-    return folder
+    return folder / "checkpoint.npz"
 
 
 def _fit(given: argparse.Namespace, data: Dataset, checkpoint: Path) -> Factorization:
     live = LiveLine()
     try:
-        with warnings.catch_warnings(record=True) as caught:
+        with warnings.catch_warnings(record=True) as caught, threads_for(data, given.rank):
             warnings.simplefilter("always")
             result = nmf_merge(
                 data.X,
@@ -171,6 +195,5 @@ def _fit(given: argparse.Namespace, data: Dataset, checkpoint: Path) -> Factoriz
         raise
     live.clear()
     for warning in caught:
-        if issubclass(warning.category, UserWarning | ConvergenceWarning):
-            print(f"nmfmerge: {warning.message}", file=sys.stderr)
+        print(f"nmfmerge: {warning.message}", file=sys.stderr)
     return result

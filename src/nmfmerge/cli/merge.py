@@ -1,9 +1,21 @@
 """Merge the components of a fit down to fewer, and polish what remains."""
 
 import argparse
+import shlex
+import warnings
 from pathlib import Path
 
-from nmfmerge.cli.common import NOT_CONVERGED, OK, data_again, now, pages, summary, tell, versions
+from nmfmerge.cli.common import (
+    NOT_CONVERGED,
+    OK,
+    data_again,
+    now,
+    pages,
+    summary,
+    tell,
+    threads_for,
+    versions,
+)  # fmt: skip
 from nmfmerge.cli.progress import LiveLine
 from nmfmerge.folder import Fit, FolderError, read, refuse_existing, write
 from nmfmerge.pipeline import merge_components, nmf
@@ -13,7 +25,7 @@ from nmfmerge.result import Factorization
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what `merge` takes."""
     parser.add_argument("folder", type=Path, metavar="DIR", help="folder that `fit` has written")
-    parser.add_argument("-r", "--rank", type=int, default=1, help="merge down to this number")
+    parser.add_argument("-r", "--rank", type=int, help="merge down to this number")
     parser.add_argument("--max-penalty", type=float, help="stop before a merge that costs more")
     parser.add_argument("--tol", type=float, default=1e-4, help="of the polish")
     parser.add_argument("--data", type=Path, metavar="FILE", help="the data file, if it has moved")
@@ -23,13 +35,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Merge, polish, write, tell."""
-    if given.rank == 1 and given.max_penalty is None:
+    if given.rank is None and given.max_penalty is None:
         raise ValueError("say where to stop: -r NUMBER of components, or --max-penalty")
     fit = read(given.folder)
     W, H, tree = merge_components(
-        fit.result.W, fit.result.H, given.rank, max_penalty=given.max_penalty
+        fit.result.W, fit.result.H, given.rank or 1, max_penalty=given.max_penalty
     )
-    output = given.output or given.folder.with_name(f"{given.folder.name}-{len(H)}")
+    folder = given.folder.resolve()
+    output = given.output or folder.with_name(f"{folder.name}-{len(H)}")
     refuse_existing(output, given.force)
     data = data_again(fit, given.data)
     if data is None:
@@ -38,19 +51,24 @@ def run(given: argparse.Namespace) -> int:
             "their file with --data"
         )
     live = LiveLine()
-    polished = nmf(data.X, len(H), init=(W, H), tol=given.tol, callback=live)
+    with threads_for(data, len(H)), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # whether it converged is told below
+        polished = nmf(data.X, len(H), init=(W, H), tol=given.tol, callback=live)
     live.clear()
     result = Factorization(
         polished.W, polished.H, polished.objective, polished.fitting_error, polished.stages,
         polished.status, polished.seconds, merges=tree,
     )  # fmt: skip
+    command = ["nmfmerge", "merge", str(given.folder), "-r", str(len(H)), "--tol", f"{given.tol:g}"]
     about = fit.about | {
-        "command": f"nmfmerge merge {given.folder} -r {len(H)}",
-        "settings": fit.about["settings"] | {"n_components": len(H), "tol": given.tol},
+        "command": shlex.join(command),
+        "settings": {"n_components": len(H), "solver": "accelerated", "tol": given.tol,
+                     "init": f"components of {folder.name}, merged"},
         "versions": versions(),
         "date": now(),
-        "notes": [f"Merged from the {fit.result.n_components} components of {given.folder.name}."],
-    }
+        "notes": [f"Merged from the {fit.result.n_components} components of {folder.name}, which "
+                  f"were fitted by: {fit.about.get('command')}"],
+    }  # fmt: skip
     merged = Fit(result, data, about)
     write(output, merged, pages(merged), force=given.force)
     tell(given, summary(result) | {"folder": str(output), "penalties": tree.penalties},

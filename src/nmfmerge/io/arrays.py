@@ -18,6 +18,9 @@ def read_npy(path: Path) -> Dataset:
     if is_zipfile(path):
         raise FormatError(f"{path} is an archive of arrays: rename it to .npz")
     with path.open("rb") as file:
+        if file.read(6) != b"\x93NUMPY":
+            raise FormatError(f"{path} is not a NumPy array: check its suffix, or use np.save")
+        file.seek(0)
         return build(path, np.load(file, allow_pickle=False))
 
 

@@ -211,8 +211,9 @@ def _merged_in_words(result: Factorization) -> list[str]:
         leaves[node] = leaves[i] + leaves[j]
         cost[node] = cost[i] + cost[j] + float(tree.penalties[t])
     return [
-        f"Component {number_} was made of {several([names[i] for i in sorted(leaves[node])])}, at "
-        f"a penalty of {percent(100 * cost[node] / size2)} of ‖WH‖²."
+        f"Component {number_} was made of {several([names[i] for i in sorted(leaves[node])])} of "
+        f"the components before the merge, at a penalty of {percent(100 * cost[node] / size2)} of "
+        "‖WH‖²."
         for number_, node in enumerate(roots(tree), 1)
         if node >= tree.n_leaves
     ]
