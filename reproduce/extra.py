@@ -120,7 +120,7 @@ def _claims(found: dict, names: list[str]) -> list[Claim]:
         abs(_gain(found[data, extra]).mean() - _gain(found[data, SETS[data].extra]).mean())
         < 0.01 * found[data, extra].errors()[:, 0].mean()
         for data, extra in found
-        if (data, SETS[data].extra) in found and extra > min(SETS[data].extras)
+        if (data, SETS[data].extra) in found and min(SETS[data].extras) < extra != SETS[data].extra
     ]
     return [
         Claim(

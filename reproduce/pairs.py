@@ -75,6 +75,12 @@ class Outcomes:
         """Seconds, one row a start: standard NMF, NMF-Merge."""
         return np.array([[a["seconds"], b["seconds"]] for a, b in self.records()]).reshape(-1, 2)
 
+    def by_seed(self) -> dict[int, float]:
+        """Fitting errors of NMF-Merge by the seed of the start."""
+        return {
+            merge.seed: b["error"] for (_, merge), b in zip(self.pairs, self.merge, strict=True)
+        }
+
     def records(self):
         """Pairs of records."""
         return list(zip(self.standard, self.merge, strict=True))

@@ -11,21 +11,29 @@ VERSIONS = ("python", "nmfmerge", "numpy", "scipy", "numba", "scikit-learn")
 def opening(store: Store, plan: list[Run]) -> str:
     """The head of the page: what this is, and on which machines, when and with what it was made."""
     wanted = list(dict.fromkeys(plan))
-    records = [record for run in wanted if (record := store.get(run))]
+    found = {run: record for run in wanted if (record := store.get(run))}
+    records = list(found.values())
     lines = [
         "# The paper's experiments, repeated",
         "Every table and figure of the NMF-Merge paper (Guo & Holy) that can be repeated, our numbers beside the "
         "authors', a verdict on each claim, and a comparison that the paper lacks. This page is written by "
         "`python -m reproduce all`; with `--stored` it is drawn again from stored runs in seconds. "
-        f"Numbers of {len(records)} runs of {len(wanted)} planned, {_hours(records)} of one core; "
+        f"Numbers of {len(records)} runs of {len(wanted)} planned, {_hours(found):.1f} hours of one core; "
         f"{sum(not record['converged'] for record in records)} of them did not converge.",
         _machines(records),
     ]
     return "\n\n".join(lines) + "\n\n"
 
 
-def _hours(records: list[dict]) -> str:
-    return f"{sum(record['seconds'] for record in records) / 3600:.1f} hours"
+def _hours(found: dict[Run, dict]) -> float:
+    """Time of all runs; an initial stage that is a standard run was made once."""
+    total = 0.0
+    for run, record in found.items():
+        shared = (
+            found.get(run.standard()) if run.method == "merge" and run.loose == run.tol else None
+        )
+        total += record["seconds"] - (shared["seconds"] if shared else 0)
+    return total / 3600
 
 
 def _machines(records: list[dict]) -> str:

@@ -82,7 +82,9 @@ def _table_3(section: Section, found: dict, names: list[str]) -> None:
     section.say(
         "Seconds of each stage with HALS, ε₁ = ε₂ = 1e-2, mean ± standard deviation over random starts, one thread; below, the "
         "paper's on its machine. The ratio is NMF-Merge over standard NMF from the same start to the same final tolerance, "
-        "median over starts, on this machine; the paper prints no time of standard NMF."
+        "median over starts, on this machine; the paper prints no time of standard NMF. Runs were made two at a time on a machine "
+        "with other work, the two of a pair at different moments: expect tens of percent of noise in a single time. Our recovery "
+        "includes the truncated SVD of X."
     )
     head = ["data", "starts", "initial", "recovery", "over-complete", "merge", "final", "sum",
             "standard NMF", "ratio"]  # fmt: skip

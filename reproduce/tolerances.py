@@ -91,11 +91,11 @@ def grid(found: dict, names: list[str], draw: Callable[[Axes, Outcomes], None]) 
 def _claims(found: dict, names: list[str]) -> list[Claim]:
     def relative(data, loose):
         """Mean error at a tolerance over that at the tightest, from the starts that both have."""
-        outcomes, tight = found[data, loose], found[data, TOLERANCES[-1]]
-        n = min(len(outcomes), len(tight))
-        if not n:
+        errors, tight = found[data, loose].by_seed(), found[data, TOLERANCES[-1]].by_seed()
+        both = errors.keys() & tight.keys()
+        if not both:
             return np.nan
-        return outcomes.errors()[:n, 1].mean() / tight.errors()[:n, 1].mean()
+        return sum(errors[seed] for seed in both) / sum(tight[seed] for seed in both)
 
     def changes(names, tolerances):
         values = {(data, loose): relative(data, loose) for data in names for loose in tolerances}

@@ -156,7 +156,7 @@ def test_plateau_is_the_papers(page):
 def test_equal_time_buys_the_starts_that_fit():
     pool = fair.Contender(np.array([3.0, 2.0, 1.0]), np.array([1.0, 1.0, 1.0]), 1.0)
     error, count = fair.best_in_equal_time(np.array([100.0]), pool)
-    assert (error, count) == (1.0, 3.0)
+    assert (error, count) == (1.0, 100.0)
     error, count = fair.best_in_equal_time(np.array([0.5]), pool)
     assert count == 1
     assert 1.8 < error < 2.2
@@ -168,15 +168,6 @@ def test_fair_comparison_names_every_data_set_once(page):
     for data in DATA:
         assert random.count(SETS[data].title) == 1
         assert default.count(SETS[data].title) == 1
-
-
-@pytest.mark.parametrize(
-    ("error", "others", "verdict"),
-    [(1.0, [1.1, 1.2], "better"), (1.0, [1.0005, 2], "level"), (1.0, [0.9, 2], "worse"),
-     (1e-9, [1e-12], "level"), (1e-9, [0.5], "better")],
-)  # fmt: skip
-def test_judgement_is_by_mean_error_against_the_best_alternative(error, others, verdict):
-    assert fair._judge(np.array([0.5 * error, 1.5 * error]), others) == verdict
 
 
 def test_one_experiment_prints_and_writes_its_table(folder, capsys):
