@@ -160,3 +160,13 @@ def test_a_page_of_the_usual_size_is_below_three_megabytes():
     result = nmf_merge(data.X, 17)
     assert len(page(result, data).encode()) < 3_000_000
     assert warnings_of(result, data) == []
+
+
+def test_settings_have_names_and_unset_ones_are_left_out(fitted):
+    data, result = fitted
+    settings = {"n_components": 99, "init": "nndsvd", "max_time": None, "random_state": 7}
+    text = Reader(page(result, data, {"settings": settings})).text["summary"]
+    assert "Start" in text
+    assert "Seed" in text
+    assert "None" not in text
+    assert "n_components" not in text

@@ -20,6 +20,7 @@ from nmfmerge.datasets.base import Dataset
 from nmfmerge.folder import Fit, FolderError
 from nmfmerge.io import read
 from nmfmerge.io.options import OPTIONS
+from nmfmerge.pipeline import nmf_merge
 from nmfmerge.result import Factorization
 
 OK, NOT_CONVERGED = 0, 3
@@ -73,6 +74,12 @@ def threads_for(data: Dataset, rank: int) -> Iterator[None]:
     limit = 1 if m * n * rank < _SMALL else None
     with threadpool_limits(limit, user_api="blas"):
         yield
+
+
+def warm_up(solver: str, data: Dataset) -> None:
+    """Compile, so that times are of fitting alone."""
+    X = np.eye(4, dtype=np.float32 if data.X.dtype == np.float32 else np.float64)
+    nmf_merge(X, 2, n_extra=1, solver=solver, tol=1.0)
 
 
 def data_again(fit: Fit, moved_to: Path | None = None) -> Dataset | None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from nmfmerge import metrics
-from nmfmerge.cli.common import OK, now, pages, summary, tell, threads_for, versions
+from nmfmerge.cli.common import OK, now, pages, summary, tell, threads_for, versions, warm_up
 from nmfmerge.cli.progress import LiveLine
 from nmfmerge.datasets import lcms_like
 from nmfmerge.datasets.base import Dataset
@@ -48,7 +48,7 @@ def run(given: argparse.Namespace) -> int:
 def _compare(data: Dataset, starts: int) -> tuple[list[Factorization], list[Factorization]]:
     X, r = data.X, data.n_components
     assert r is not None
-    nmf_merge(X[:20, :20], 2, tol=1e-1)  # compiles, so that times are of fitting alone
+    warm_up("accelerated", data)
     live = LiveLine()
     with threads_for(data, r):
         pairs = [

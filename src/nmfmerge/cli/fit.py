@@ -21,6 +21,7 @@ from nmfmerge.cli.common import (
     tell,
     threads_for,
     versions,
+    warm_up,
 )
 from nmfmerge.cli.progress import LiveLine
 from nmfmerge.datasets.base import Dataset
@@ -171,6 +172,7 @@ def _checkpoint(given: argparse.Namespace, folder: Path, about: dict[str, Any]) 
 
 
 def _fit(given: argparse.Namespace, data: Dataset, checkpoint: Path) -> Factorization:
+    warm_up(given.solver, data)
     live = LiveLine()
     try:
         with warnings.catch_warnings(record=True) as caught, threads_for(data, given.rank):

@@ -39,7 +39,7 @@ def singular_values(result: Factorization) -> Figure:
         _mark_infinite(ax, number[np.isinf(values)], top)
     ax.axhline(1, color=GREY, lw=0.9, ls="--", zorder=0)
     ax.set(xlabel="recovered component", ylabel="value")
-    ax.xaxis.set_major_locator(MaxNLocator(10, integer=True))
+    ax.xaxis.set_major_locator(MaxNLocator(10, integer=True, min_n_ticks=1))
     ax.set_title("generalized singular values")
     tidy(ax)
     figure.supxlabel("Dashed: 1, where WH has as much of a direction as X.", fontsize=SMALL,

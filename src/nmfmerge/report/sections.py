@@ -26,6 +26,19 @@ class Story:
     about: Mapping[str, Any]
 
 
+_SETTINGS = {
+    "n_extra": "Extra components",
+    "solver": "Solver",
+    "init": "Start",
+    "starts": "Starts",
+    "tol": "Tolerance",
+    "tol_intermediate": "Tolerance of the earlier stages",
+    "max_iter": "Most iterations of a stage",
+    "max_time": "Most seconds",
+    "random_state": "Seed",
+}
+
+
 def summary(story: Story) -> str:
     """What was fitted, and how well."""
     result, about = story.result, story.about
@@ -36,7 +49,11 @@ def summary(story: Story) -> str:
     pairs.append(("Components", result.n_components))
     if "file" in about:
         pairs.insert(0, ("File", about["file"]))
-    pairs += [(name, value) for name, value in about.get("settings", {}).items()]
+    pairs += [
+        (_SETTINGS.get(name, name), value)
+        for name, value in about.get("settings", {}).items()
+        if value is not None and name != "n_components"
+    ]
     pairs += [
         ("Iterations", f"{result.n_iter:,}"),
         ("Time", seconds(result.seconds)),
