@@ -12,7 +12,6 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 FENCE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-MADE_BY_COMMAND = {"reproduce/RESULTS.md"}  # python -m reproduce all
 
 
 def _snippets(page):
@@ -46,7 +45,7 @@ def test_every_public_name_is_in_the_api_page():
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=_name)
 def test_local_links_lead_to_files(page):
     for link in LINK.findall(_without_code(page.read_text(encoding="utf-8"))):
-        if "://" in link or link.startswith(("#", "mailto:")) or link in MADE_BY_COMMAND:
+        if "://" in link or link.startswith(("#", "mailto:")):
             continue
         target = _source(page.parent / link.split("#")[0])
         assert target.exists(), f"{page.name} links to {link}, which does not exist"
