@@ -66,7 +66,9 @@ def run(given: argparse.Namespace) -> int:
     again = given.resume and (output / "fit.json").exists() and not given.force
     if again:
         fit = _same_fit(output, about)
-        if fit.result.converged or not unfinished.exists():
+        if fit.result.converged:
+            shutil.rmtree(unfinished, ignore_errors=True)  # killed before it could tidy up
+        if not unfinished.exists():
             return _tell(given, output, fit.result, f"{output} is finished: nothing to resume")
     else:
         refuse_existing(output, given.force)
