@@ -19,7 +19,7 @@ from reproduce.page import (
 from reproduce.pairs import Options, Outcomes, deterministic_pairs, flat
 from reproduce.runs import Run, Store
 from reproduce.sets import SETS
-from reproduce.tolerances import TOLERANCES, grid, pairs
+from reproduce.tolerances import TOLERANCES, grid, pairs, stored_outcomes
 
 TITLE = "Time"
 LOOSE = 1e-2
@@ -42,11 +42,7 @@ def plan(options: Options) -> list[Run]:
 def report(store: Store, options: Options) -> Section:
     """Table III, error against time, phase plots, and the claims."""
     section = Section(TITLE)
-    found = {
-        (data, loose): Outcomes.stored(store, pairs(options, data, loose))
-        for data in options.data
-        for loose in TOLERANCES
-    }
+    found = stored_outcomes(store, options)
     names = [data for data in options.data if len(found[data, LOOSE])]
     if not names:
         return section
@@ -82,8 +78,8 @@ def _table_3(section: Section, found: dict, names: list[str]) -> None:
     section.say(
         "Seconds of each stage with HALS, ε₁ = ε₂ = 1e-2, mean ± standard deviation over random starts, one thread; below, the "
         "paper's on its machine. The ratio is NMF-Merge over standard NMF from the same start to the same final tolerance, "
-        "median over starts, on this machine; the paper prints no time of standard NMF. Runs were made two at a time on a machine "
-        "with other work, the two of a pair at different moments: expect tens of percent of noise in a single time. Our recovery "
+        "median over starts, on this machine; the paper prints no time of standard NMF. Runs are made several at a time, the two of a "
+        "pair at different moments: expect tens of percent of noise in a single time. Our recovery "
         "includes the truncated SVD of X."
     )
     head = ["data", "starts", "initial", "recovery", "over-complete", "merge", "final", "sum",

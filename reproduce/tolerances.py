@@ -32,14 +32,19 @@ def pairs(options: Options, data: str, loose: float) -> list[Pair]:
     return random_pairs(data, options.seeds(data, large=LARGE_STARTS[loose]), loose=loose)
 
 
-def report(store: Store, options: Options) -> Section:
-    """A grid of scatter plots, a table of means and counts, and the claims."""
-    section = Section(TITLE)
-    found = {
+def stored_outcomes(store: Store, options: Options) -> dict[tuple[str, float], Outcomes]:
+    """What is stored of each data set at each tolerance."""
+    return {
         (data, loose): Outcomes.stored(store, pairs(options, data, loose))
         for data in options.data
         for loose in TOLERANCES
     }
+
+
+def report(store: Store, options: Options) -> Section:
+    """A grid of scatter plots, a table of means and counts, and the claims."""
+    section = Section(TITLE)
+    found = stored_outcomes(store, options)
     names = [data for data in options.data if any(len(found[data, loose]) for loose in TOLERANCES)]
     if not names:
         return section
@@ -52,7 +57,7 @@ def report(store: Store, options: Options) -> Section:
         [_row(found, data) for data in names],
     )
     section.show("tolerances", "Standard NMF (vertical) against NMF-Merge (horizontal), as in the comparison above, for four "
-                 "tolerances.", grid(found, names, lambda axis, outcomes: scatter(axis, outcomes.errors())))  # fmt: skip
+                 "tolerances.", grid(found, names, lambda axis, stored: scatter(axis, stored.errors())))  # fmt: skip
     section.claims += _claims(found, names)
     return section
 
