@@ -129,6 +129,15 @@ def test_inner_product_sums_in_double_precision():
     assert kernels.inner_product(F, C) == pytest.approx(expected, rel=1e-6)
 
 
+def test_inner_products_of_columns_add_up():
+    F, _, C = problem(5, 300)
+    assert kernels.inner_product(F, C, 100, 250) == pytest.approx(
+        np.vdot(F[:, 100:250], C[:, 100:250]), rel=1e-13
+    )
+    parts = [kernels.inner_product(F, C, a, a + 100) for a in (0, 100, 200)]
+    assert sum(parts) == pytest.approx(kernels.inner_product(F, C), rel=1e-13)
+
+
 def test_mu_flushes_denormals_to_zero():
     F, G, C = problem(3, 70)
     F[1] = 1e-310

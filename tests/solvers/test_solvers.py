@@ -7,6 +7,7 @@ from nmfmerge import Status, metrics
 from nmfmerge.data import wrap
 from nmfmerge.init import INITS
 from nmfmerge.solvers import SOLVERS, Limits, Point, iterate
+from nmfmerge.solvers.alspgrad import _Trial
 
 
 def start(X, r, seed=0):
@@ -74,14 +75,34 @@ def test_first_update_solves_for_one_component_exactly(solver, rng):
     np.testing.assert_allclose(F[0], expected, rtol=0.2 if loose else 1e-5)
 
 
-def test_alspgrad_subproblem_ends_near_the_nonnegative_least_squares_solution(rng):
+@pytest.mark.parametrize("p", [6, 700])
+def test_alspgrad_subproblem_ends_near_the_nonnegative_least_squares_solution(rng, p):
     A = rng.random((40, 4))
-    B = rng.standard_normal((40, 6))
-    F = np.ones((4, 6))
+    B = rng.standard_normal((40, p))
+    F = np.ones((4, p))
     solver = SOLVERS["alspgrad"]()
     for _ in range(20):
         solver.update_(F, A.T @ A, A.T @ B, np.empty((1, 4)), np.empty((1, 4)))
     np.testing.assert_allclose(F, np.stack([nnls(A, b)[0] for b in B.T], axis=1), atol=1e-9)
+
+
+def test_alspgrad_judges_a_step_by_all_columns(rng):
+    """A trial looks at parts of the columns; its verdict is that of Lin's test on the whole."""
+    A = rng.random((40, 4))
+    G = A.T @ A
+    F, C = rng.random((4, 700)), G @ rng.random((4, 700))
+    gradient = G @ F - C
+    trial = _Trial(F)
+    verdicts = []
+    for alpha in np.geomspace(0.1, 100, 60) / np.trace(G):
+        step = np.maximum(0, F - alpha * gradient) - F
+        good = 0.99 * np.vdot(gradient, step) + 0.5 * np.vdot(step, G @ step) < 0
+        assert trial.make(F, G, gradient, alpha) == good
+        if good:
+            np.testing.assert_allclose(trial.F, F + step, atol=1e-12)
+            np.testing.assert_allclose(trial.G_step, G @ step, atol=1e-12)
+        verdicts.append(good)
+    assert 10 < sum(verdicts) < 50
 
 
 def test_multiplicative_updates_keep_zeros_and_hals_revives_them(low_rank):

@@ -38,14 +38,15 @@ def largest_step(ratio, WtW, HHt, negligible):
 
 
 @kernel
-def inner_product(A, B):
-    """⟨A, B⟩, summed in float64, in an order that does not depend on threads."""
+def inner_product(A, B, start=0, stop=-1):
+    """⟨A, B⟩ over columns start to stop, in float64 and in an order that threads do not change."""
+    stop = A.shape[1] if stop < 0 else stop
     total = 0.0
     for t in range(A.shape[0]):
-        a = A[t]
-        b = B[t]
+        a = A[t, start:stop]
+        b = B[t, start:stop]
         row = 0.0
-        for j in range(A.shape[1]):
+        for j in range(stop - start):
             row += a[j] * b[j]
         total += row
     return total

@@ -10,6 +10,8 @@ _SIGMA = 0.01
 _TRIALS = 20
 _INNER_ITERATIONS = 200
 _REDUCTION = 0.1
+_LEAST_PART = 256
+_PARTS = 16
 
 
 class ALSPGrad(Solver):
@@ -24,25 +26,61 @@ class ALSPGrad(Solver):
 
     order = ("H", "W")
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._trials: dict[tuple[int, ...], list[_Trial]] = {}
+
     def update_(
         self, F: np.ndarray, G: np.ndarray, C: np.ndarray, moved: np.ndarray, total: np.ndarray
     ) -> None:
         """Solve one nonnegative least-squares subproblem to the tolerance of this solver."""
+        if F.shape not in self._trials:
+            self._trials[F.shape] = [_Trial(F), _Trial(F)]
         old = F.copy()
         gradient = G @ F
         gradient -= C
         at_zero = float(np.linalg.norm(C))
         begin = min(projected_norm(F, gradient), at_zero)
-        _descend_(F, G, gradient, max(_REDUCTION * begin, float(np.finfo(F.dtype).eps) * at_zero))
+        tolerance = max(_REDUCTION * begin, float(np.finfo(F.dtype).eps) * at_zero)
+        _descend_(F, G, gradient, tolerance, self._trials[F.shape])
         moved[0] = np.square(F - old, dtype=np.float64).sum(axis=1)
         total[0] = np.square(F + old, dtype=np.float64).sum(axis=1)
 
 
-def _descend_(F: np.ndarray, G: np.ndarray, gradient: np.ndarray, tolerance: float) -> None:
+class _Trial:
+    """Where a step of a given length leads: the new F, and G times the step to it."""
+
+    def __init__(self, F: np.ndarray) -> None:
+        self.alpha = 0.0
+        self.F, self._step, self.G_step = (np.empty_like(F) for _ in range(3))
+        p = F.shape[1]
+        width = max(_LEAST_PART, -(-p // _PARTS))
+        self._parts = [(start, min(start + width, p)) for start in range(0, p, width)]
+
+    def make(self, F: np.ndarray, G: np.ndarray, gradient: np.ndarray, alpha: float) -> bool:
+        """Try a step of length alpha; return whether the objective falls enough for its slope.
+
+        The curve ⟨step, G step⟩ only grows from one part of the columns to the next, so a step that
+        is too long, as half of all are, is given up as soon as the parts done so far say so.
+        """
+        self.alpha = alpha
+        step, G_step = self._step, self.G_step
+        slope = projected_step_(F, gradient, F.dtype.type(alpha), self.F, step)
+        curve = 0.0
+        for start, stop in self._parts:
+            np.matmul(G, step[:, start:stop], out=G_step[:, start:stop])
+            curve += inner_product(step, G_step, start, stop)
+            if (1 - _SIGMA) * slope + 0.5 * curve >= 0:
+                return False
+        return True
+
+
+def _descend_(
+    F: np.ndarray, G: np.ndarray, gradient: np.ndarray, tolerance: float, trials: list[_Trial]
+) -> None:
     """Projected-gradient steps on F, with its gradient kept up to date."""
     curvature = float(np.diag(G).max())
     alpha = 1 / curvature if curvature > 0 else 1.0
-    trials = [_Trial(F), _Trial(F)]
     for _ in range(_INNER_ITERATIONS):
         if projected_norm(F, gradient) <= tolerance:
             return
@@ -52,22 +90,6 @@ def _descend_(F: np.ndarray, G: np.ndarray, gradient: np.ndarray, tolerance: flo
         alpha = found.alpha
         F[:] = found.F
         gradient += found.G_step
-
-
-class _Trial:
-    """Where a step of a given length leads: the new F, and G times the step to it."""
-
-    def __init__(self, F: np.ndarray) -> None:
-        self.alpha = 0.0
-        self.F, self._step, self.G_step = (np.empty_like(F) for _ in range(3))
-
-    def make(self, F: np.ndarray, G: np.ndarray, gradient: np.ndarray, alpha: float) -> bool:
-        """Try a step of length alpha; return whether the objective falls enough for its slope."""
-        self.alpha = alpha
-        slope = projected_step_(F, gradient, F.dtype.type(alpha), self.F, self._step)
-        np.matmul(G, self._step, out=self.G_step)
-        curve = inner_product(self._step, self.G_step)
-        return (1 - _SIGMA) * slope + 0.5 * curve < 0
 
 
 def _search(
