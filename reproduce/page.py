@@ -41,11 +41,13 @@ class Verdict(StrEnum):
     FAILS = "does not hold"
     UNTESTED = "not tested"
 
-    @property
-    def plural(self) -> str:
-        """The verdict on several claims."""
-        return {"holds": "hold", "holds partly": "hold partly", "does not hold": "do not hold",
-                "not tested": "were not tested"}[self]  # fmt: skip
+    def on(self, n: int) -> str:
+        """The verdict on n claims, as a predicate."""
+        if self is Verdict.UNTESTED:
+            return f"{n} {'was' if n == 1 else 'were'} {self}"
+        if n == 1:
+            return f"{n} {self}"
+        return f"{n} {self.replace('holds', 'hold').replace('does', 'do')}"
 
     @classmethod
     def of(cls, tests: list[bool]) -> "Verdict":

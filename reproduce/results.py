@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from reproduce.page import Section
+from reproduce.page import Section, Verdict
 from reproduce.runs import Run, Store
 
 VERSIONS = ("python", "nmfmerge", "numpy", "scipy", "numba", "scikit-learn")
@@ -55,7 +55,7 @@ def summary(sections: list[Section]) -> Section:
     count = Counter(claim.verdict for claim in claims)
     section.say(
         "Of the paper's claims "
-        + ", ".join(f"{n} {verdict.plural}" for verdict, n in count.items())
+        + ", ".join(verdict.on(count[verdict]) for verdict in Verdict if verdict in count)
         + "."
     )
     section.table(

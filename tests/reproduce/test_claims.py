@@ -6,6 +6,7 @@ import pytest
 from reproduce import comparison, consistency, extra, fair, table2, timing, tolerances
 from reproduce.page import Claim, Section, Verdict
 from reproduce.pairs import Outcomes
+from reproduce.results import summary
 from reproduce.runs import Run
 
 
@@ -35,6 +36,14 @@ def test_verdict_is_by_how_many_tests_are_true():
     assert Verdict.of([False]) is Verdict.FAILS
     assert Verdict.of([]) is Verdict.UNTESTED
     assert Claim("c", Verdict.UNTESTED, "numbers").evidence == "no runs of this"
+
+
+def test_verdicts_are_counted_in_words():
+    section = Section("")
+    of = {Verdict.FAILS: 1, Verdict.HOLDS: 2, Verdict.UNTESTED: 1, Verdict.PARTLY: 2}
+    section.claims += [Claim("c", verdict, "") for verdict, n in of.items() for _ in range(n)]
+    counted = "2 hold, 2 hold partly, 1 does not hold, 1 was not tested."
+    assert counted in summary([section]).text()
 
 
 def solvers(**cases):
