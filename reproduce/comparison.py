@@ -4,14 +4,13 @@ import numpy as np
 
 from reproduce import paper
 from reproduce.page import GREY, MERGE, Claim, Section, Verdict, panels, percentage
-from reproduce.pairs import TIE, Options, Outcomes, Pair, flat, random_pairs
+from reproduce.pairs import TIE, Options, Outcomes, Pair, flat, random_pairs, solver_pairs
 from reproduce.runs import Run, Store
-from reproduce.sets import SETS
+from reproduce.sets import GAINING, SETS
 
 TITLE = "Better local optima: standard NMF against NMF-Merge"
 STARTS_PER_RANK = {"small": 20, "large": 2}
 LEAST_MARGIN = 2e-3  # of the error: differences far below it are no differences
-GAINING = ("wt15", "ko15", "pf1")  # LC-MS and P&F No.1, where the paper sees the advantage
 
 
 def plan(options: Options) -> list[Run]:
@@ -23,12 +22,6 @@ def plan(options: Options) -> list[Run]:
     for data in options.data:
         runs += flat(rank_pairs(options, data))
     return runs
-
-
-def solver_pairs(options: Options, data: str, solver: str) -> list[Pair]:
-    """Random starts at the paper's rank."""
-    seeds = options.seeds(data, large=20 if solver == "hals" else 3)
-    return random_pairs(data, seeds, solver=solver)
 
 
 def rank_pairs(options: Options, data: str) -> list[Pair]:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from reproduce.page import MERGE, STANDARD, Claim, Section, Verdict, log_limits, panels, percentage
-from reproduce.pairs import Options, Outcomes, flat, random_pairs
+from reproduce.pairs import Options, Outcomes, flat, solver_pairs
 from reproduce.runs import Run, Store
-from reproduce.sets import SETS
+from reproduce.sets import FACES, SETS
 
 TITLE = "Consistency: do different starts lead to the same components?"
 SAME_ERROR = 1e-5  # percentage points
@@ -15,16 +15,11 @@ FLOOR = 1e-10  # factors are stored in single precision
 SAME_SPACE = 1e-3
 SETTLED = 0.99  # of the pairs in the same space: nothing is left to improve
 SHOWN = 3000  # points in a scatter plot
-FACES = ("cbcl", "orl")
 
 
 def plan(options: Options) -> list[Run]:
     """Random starts of HALS, tolerance 1e-4 in all stages: those of the comparison."""
-    return [run for data in options.data for run in flat(_pairs(options, data))]
-
-
-def _pairs(options: Options, data: str):
-    return random_pairs(data, options.seeds(data))
+    return [run for data in options.data for run in flat(solver_pairs(options, data))]
 
 
 @dataclass(frozen=True)
@@ -115,7 +110,7 @@ def report(store: Store, options: Options) -> Section:
 
 
 def _compare(store: Store, options: Options, data: str) -> tuple[Mismatches, Mismatches] | None:
-    outcomes = Outcomes.stored(store, _pairs(options, data))
+    outcomes = Outcomes.stored(store, solver_pairs(options, data))
     if len(outcomes) < 2:
         return None
     standard, merge = (list(runs) for runs in zip(*outcomes.pairs, strict=True))

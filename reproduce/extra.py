@@ -6,11 +6,10 @@ from reproduce.comparison import LEAST_MARGIN
 from reproduce.page import GREY, MERGE, Claim, Section, Verdict, panels
 from reproduce.pairs import TIE, Options, Outcomes, Pair, flat, random_pairs
 from reproduce.runs import Run, Store
-from reproduce.sets import SETS
+from reproduce.sets import GAINING, SETS
 
 TITLE = "The number of extra components"
 LARGE_STARTS = 3
-GAINING = ("wt15", "ko15", "pf1")
 
 
 def plan(options: Options) -> list[Run]:

@@ -31,6 +31,12 @@ def random_pairs(data: str, seeds: range, **settings) -> list[Pair]:
     return [pair(data, init="random", seed=seed, **settings) for seed in seeds]
 
 
+def solver_pairs(options: Options, data: str, solver: str = "hals") -> list[Pair]:
+    """The random starts of a solver at the paper's rank."""
+    seeds = options.seeds(data, large=20 if solver == "hals" else 3)
+    return random_pairs(data, seeds, solver=solver)
+
+
 def deterministic_pairs(data: str, **settings) -> list[Pair]:
     """Pairs from the starts by singular value decomposition."""
     return [pair(data, init=init, **settings) for init in DETERMINISTIC]

@@ -46,6 +46,8 @@ SETS = {data.name: data for data in _ALL}
 PAPER = tuple(data.name for data in _ALL if data.paper)
 REAL = tuple(data.name for data in _ALL[:-2])
 GENERATED = ("lcms_like", "melody")
+GAINING = ("wt15", "ko15", "pf1")  # LC-MS and P&F No.1, where the paper sees the advantage
+FACES = ("cbcl", "orl")
 
 
 @cache

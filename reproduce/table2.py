@@ -4,7 +4,7 @@ import numpy as np
 
 from reproduce import paper
 from reproduce.page import Claim, Section, Verdict, mean_spread
-from reproduce.pairs import Options, Outcomes, deterministic_pairs, flat, random_pairs
+from reproduce.pairs import Options, Outcomes, deterministic_pairs, flat, solver_pairs
 from reproduce.runs import Run, Store
 from reproduce.sets import SETS
 
@@ -29,8 +29,7 @@ def cell_pairs(options: Options, data: str, solver: str, init: str):
     """The pairs of one cell: one start, or the random ones."""
     if init != "random":
         return [both for both in deterministic_pairs(data, solver=solver) if both[0].init == init]
-    seeds = options.seeds(data, large=20 if solver == "hals" else 3)
-    return random_pairs(data, seeds, solver=solver)
+    return solver_pairs(options, data, solver)
 
 
 def report(store: Store, options: Options) -> Section:

@@ -18,14 +18,12 @@ from reproduce.page import (
 )
 from reproduce.pairs import Options, Outcomes, deterministic_pairs, flat
 from reproduce.runs import Run, Store
-from reproduce.sets import SETS
+from reproduce.sets import FACES, GAINING, SETS
 from reproduce.tolerances import TOLERANCES, grid, pairs, stored_outcomes
 
 TITLE = "Time"
 LOOSE = 1e-2
 EXAMPLE = "ko15"  # in the place of the paper's LCMS2
-FASTER = ("wt15", "ko15", "pf1")
-FACES = ("cbcl", "orl")
 
 
 def plan(options: Options) -> list[Run]:
@@ -240,7 +238,7 @@ def _claims(found: dict, names: list[str]) -> list[Claim]:
         ).mean(0)
         return float((sums[1] + sums[3]) / sums.sum())
 
-    faster = [data for data in names if data in FASTER]
+    faster = [data for data in names if data in GAINING]
     faces = [data for data in names if data in FACES]
     return [
         Claim(
