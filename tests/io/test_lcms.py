@@ -1,17 +1,20 @@
 import base64
 import gzip
 import os
+import tracemalloc
 import zlib
 from pathlib import Path
 
 import h5py
 import numpy as np
+import pynumpress
 import pytest
 import scipy.sparse as sp
 from scipy.io import netcdf_file
 
 from nmfmerge.datasets.convert import bin_lcms
 from nmfmerge.io import read
+from nmfmerge.io.mzml import read_spectra
 
 # seconds, MS level, masses, intensities
 SCANS = [
@@ -25,14 +28,26 @@ FULL = [[3, 0, 0, 16], [0, 8, 0, 0], [4, 0, 0, 96]]
 TIMES = [60.0, 61.0, 62.0, 63.0]
 
 
-def binary(values, kind, packed):
-    data = np.asarray(values, dtype="<f8").tobytes()
-    data = base64.b64encode(zlib.compress(data) if packed else data).decode()
-    name = {"mz": ("1000514", "m/z array"), "intensity": ("1000515", "intensity array")}[kind]
-    packing = ("1000574", "zlib compression") if packed else ("1000576", "no compression")
+PLAIN, ZLIB = ("1000576", "no compression"), ("1000574", "zlib compression")
+FLOAT64 = ("1000523", "64-bit float")
+
+
+def plain(values, kind):
+    return np.asarray(values, dtype="<f8").tobytes(), PLAIN, FLOAT64
+
+
+def zipped(values, kind):
+    return zlib.compress(np.asarray(values, dtype="<f8").tobytes()), ZLIB, FLOAT64
+
+
+def binary(values, kind, pack):
+    """An array; ``pack`` gives its bytes and the terms that say what they are."""
+    data, *terms = pack(values, kind)
+    data = base64.b64encode(data).decode() if len(values) else ""
+    terms += [{"mz": ("1000514", "m/z array"), "intensity": ("1000515", "intensity array")}[kind]]
     terms = "".join(
         f'<cvParam cvRef="MS" accession="MS:{code}" name="{text}" value=""/>'
-        for code, text in (name, packing, ("1000523", "64-bit float"))
+        for code, text in terms
     )
     return (
         f'<binaryDataArray encodedLength="{len(data)}">{terms}<binary>{data}</binary>'
@@ -56,7 +71,7 @@ def groups():
     return f'<referenceableParamGroupList count="2">{inner}</referenceableParamGroupList>'
 
 
-def spectrum(k, scan, minutes, packed, grouped):
+def spectrum(k, scan, minutes, pack, grouped):
     time, level, masses, intensities = scan
     unit = ("UO:0000031", "minute") if minutes else ("UO:0000010", "second")
     return f"""
@@ -68,13 +83,13 @@ def spectrum(k, scan, minutes, packed, grouped):
           unitCvRef="UO" unitAccession="{unit[0]}" unitName="{unit[1]}"/>
       </scan></scanList>
       <binaryDataArrayList count="2">
-        {binary(masses, "mz", packed)}{binary(intensities, "intensity", packed)}
+        {binary(masses, "mz", pack)}{binary(intensities, "intensity", pack)}
       </binaryDataArrayList>
     </spectrum>"""
 
 
-def write_mzml(path, scans=SCANS, minutes=False, packed=False, grouped=False):
-    spectra = "".join(spectrum(k, scan, minutes, packed, grouped) for k, scan in enumerate(scans))
+def write_mzml(path, scans=SCANS, minutes=False, pack=plain, grouped=False):
+    spectra = "".join(spectrum(k, scan, minutes, pack, grouped) for k, scan in enumerate(scans))
     text = (
         '<?xml version="1.0" encoding="utf-8"?>\n'
         '<mzML xmlns="http://psi.hupo.org/ms/mzml" version="1.1.0">'
@@ -175,9 +190,9 @@ def test_fine_bins_are_kept_sparse(run):
 
 
 @pytest.mark.parametrize("minutes", [False, True])
-@pytest.mark.parametrize("packed", [False, True])
-def test_minutes_and_packed_arrays_of_mzml(tmp_path, minutes, packed):
-    data = read(write_mzml(tmp_path / "x.mzML", minutes=minutes, packed=packed))
+@pytest.mark.parametrize("pack", [plain, zipped])
+def test_minutes_and_packed_arrays_of_mzml(tmp_path, minutes, pack):
+    data = read(write_mzml(tmp_path / "x.mzML", minutes=minutes, pack=pack))
     np.testing.assert_array_equal(data.X, FULL)
     np.testing.assert_allclose(data.columns.values, TIMES, rtol=1e-15)
 
@@ -239,12 +254,85 @@ def test_netcdf_of_another_kind_is_refused(tmp_path, refused):
     refused(tmp_path / "y.nc", "netCDF-4: convert it to netCDF-3")
 
 
-def test_without_the_libraries_the_command_is_given(tmp_path, needs):
-    path = write_mzml(tmp_path / "x.mzML.gz")
-    message = 'reading .mzML needs pyteomics: pip install "nmfmerge[ms]"'
-    assert needs(path, "pyteomics", "pyteomics", "ms") == message
-    needs(path, "lxml", "lxml", "ms")
-    needs(path, "psims", "psims", "ms")
+@pytest.mark.parametrize("packing", ["linear", "slof", "pic"])
+@pytest.mark.parametrize("zipped", [False, True])
+def test_numpress_arrays_of_mzml(tmp_path, packing, zipped):
+    """Masses packed by linear prediction, intensities by any of the three ways."""
+
+    def pack(values, kind):
+        encode = "linear" if kind == "mz" else packing
+        scale = {"linear": (1e6,), "slof": (3000.0,), "pic": ()}[encode]
+        raw = getattr(pynumpress, f"encode_{encode}")(np.asarray(values, dtype=float), *scale)
+        codes = ("linear", "pic", "slof")
+        code = (1002746 if zipped else 1002312) + codes.index(encode)
+        raw = raw.tobytes()
+        return zlib.compress(raw) if zipped else raw, (str(code), f"MS-Numpress {encode}")
+
+    path = write_mzml(tmp_path / "x.mzML", pack=pack)
+    np.testing.assert_allclose(read(path).X, FULL, rtol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", ["<f4", "<i4", "<i8"])
+def test_other_numbers_of_mzml(tmp_path, dtype):
+    """Intensities in single precision or whole numbers."""
+    name = {"<f4": ("1000521", "32-bit float"), "<i4": ("1000519", "32-bit integer"),
+            "<i8": ("1000522", "64-bit integer")}[dtype]  # fmt: skip
+
+    def pack(values, kind):
+        kept = np.asarray(values, dtype=dtype if kind == "intensity" else "<f8")
+        return kept.tobytes(), PLAIN, name if kind == "intensity" else FLOAT64
+
+    np.testing.assert_array_equal(read(write_mzml(tmp_path / "x.mzML", pack=pack)).X, FULL)
+
+
+def test_a_packing_that_is_not_known_is_named(tmp_path, refused):
+    def pack(values, kind):
+        return b"????", ("1009999", "shrink wrap")
+
+    refused(write_mzml(tmp_path / "x.mzML", pack=pack), "'shrink wrap'", "plain or with zlib")
+
+
+def test_a_spectrum_without_a_time_is_refused(tmp_path, refused):
+    path = write_mzml(tmp_path / "x.mzML")
+    path.write_text(path.read_text().replace("MS:1000016", "MS:1000017", 1))
+    refused(path, "spectrum scan=1 has no scan start time")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_mzml_of_another_program(tmp_path):
+    """With an index, chromatograms, minutes, and the many terms that real files have."""
+    from psims.mzml import MzMLWriter
+
+    with MzMLWriter(str(tmp_path / "x.mzML")) as out:
+        out.controlled_vocabularies()
+        out.file_description(["MS1 spectrum", "MSn spectrum"])
+        out.software_list([{"id": "psims", "version": "1", "params": ["python-psims"]}])
+        out.instrument_configuration_list([])
+        out.data_processing_list([])
+        with out.run(id="run"):
+            with out.spectrum_list(count=len(SCANS)):
+                for k, (time, level, masses, intensities) in enumerate(SCANS):
+                    out.write_spectrum(
+                        np.array(masses), np.array(intensities), id=f"scan={k + 1}",
+                        params=[{"ms level": level}, {"total ion current": sum(intensities)}],
+                        scan_start_time=time / 60,
+                    )  # fmt: skip
+            with out.chromatogram_list(count=1):
+                out.write_chromatogram(np.arange(3.0), np.ones(3), id="TIC")
+    data = read(tmp_path / "x.mzML")
+    np.testing.assert_array_equal(data.X, FULL)
+    np.testing.assert_allclose(data.columns.values, TIMES, rtol=1e-15)
+
+
+def test_spectra_do_not_gather_in_memory(tmp_path):
+    scans = [(float(k), 1, [100.0] * 2000, [1.0] * 2000) for k in range(200)]
+    path = write_mzml(tmp_path / "x.mzML", scans)
+    tracemalloc.start()
+    count = sum(len(spectrum.masses) for spectrum in read_spectra(path, 1))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert count == 400_000
+    assert peak < 0.1 * path.stat().st_size
 
 
 def test_a_real_run_has_the_bins_of_the_papers(real):

@@ -32,7 +32,7 @@ def test_every_format_says_what_it_takes():
 
 
 def test_optional_libraries_are_not_imported_before_they_are_used():
-    optional = "h5py zarr anndata PIL tifffile pyteomics lxml soundfile"
+    optional = "h5py zarr anndata PIL tifffile soundfile"
     code = (
         "import sys, nmfmerge\n"
         "assert 'nmfmerge.io' not in sys.modules\n"

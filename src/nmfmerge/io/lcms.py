@@ -1,7 +1,5 @@
 """LC-MS runs, mzML or netCDF: intensities summed in bins of m/z and of retention time."""
 
-import gzip
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,9 +10,9 @@ import scipy.sparse as sp
 from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.datasets.convert import bin_index, read_andi_run
 from nmfmerge.io.build import build
-from nmfmerge.io.errors import FormatError, library
+from nmfmerge.io.errors import FormatError
+from nmfmerge.io.mzml import read_spectra
 
-_MINUTE = ("minute", "UO:0000031")
 _DENSE_FROM = 0.1  # filled part of the bins from which a dense matrix is the smaller one to handle
 
 
@@ -28,38 +26,18 @@ class Run:
     intensities: np.ndarray
 
 
-class _NoVocabulary:
-    """Stands for the vocabulary that pyteomics would fetch from the network for each file."""
-
-    name = None
-    relationship = ()
-
-    def __getitem__(self, accession: str) -> "_NoVocabulary":
-        return self
-
-
 def read_mzml(path: Path, ms_level: int = 1, **bins: float) -> Dataset:
     """Read the scans of one MS level of an mzML file, plain or gzipped."""
-    for needed in ("lxml", "psims"):
-        library(needed, ".mzML", needed, "ms")
-    mzml = library("pyteomics.mzml", ".mzML", "pyteomics", "ms")
-    times, masses, intensities = [], [], []
-    with ExitStack() as stack:
-        opener = gzip.open if path.name.lower().endswith(".gz") else open
-        file = stack.enter_context(opener(path, "rb"))
-        # without an index the file is parsed to its end, so that one cut short is an error
-        options = {"use_index": False, "huge_tree": True, "cv": _NoVocabulary()}
-        for spectrum in stack.enter_context(mzml.MzML(file, **options)):
-            if spectrum.get("ms level") == ms_level:
-                times.append(_seconds(spectrum))
-                masses.append(np.asarray(spectrum.get("m/z array", ()), dtype=np.float64))
-                intensities.append(
-                    np.asarray(spectrum.get("intensity array", ()), dtype=np.float64)
-                )
-    if not times:
+    spectra = list(read_spectra(path, ms_level))
+    if not spectra:
         raise FormatError(f"{path} has no scans of MS level {ms_level}: choose another ms_level")
-    scan = np.repeat(np.arange(len(times)), [len(one) for one in masses])
-    run = Run(np.array(times), scan, np.concatenate(masses), np.concatenate(intensities))
+    masses = [spectrum.masses for spectrum in spectra]
+    run = Run(
+        np.array([spectrum.seconds for spectrum in spectra]),
+        np.repeat(np.arange(len(spectra)), [len(one) for one in masses]),
+        np.concatenate(masses),
+        np.concatenate([spectrum.intensities for spectrum in spectra]),
+    )
     return _bin(path, run, **bins)
 
 
@@ -76,11 +54,6 @@ def read_andi(path: Path, **bins: float) -> Dataset:
             "run again, or as mzML"
         ) from error
     return _bin(path, run, **bins)
-
-
-def _seconds(spectrum: Any) -> float:
-    time = spectrum["scanList"]["scan"][0]["scan start time"]
-    return float(time) * (60.0 if getattr(time, "unit_info", "") in _MINUTE else 1.0)
 
 
 def _bin(

@@ -90,7 +90,6 @@ FORMATS: Mapping[str, Format] = {
             "LC-MS run, binned",
             read_mzml,
             (*_RUN, "ms_level"),
-            "ms",
         ),
         Format("netcdf", (".cdf", ".nc"), "LC-MS run in netCDF (ANDI), binned", read_andi, _RUN),
         Format("tiff", (".tif", ".tiff"), "TIFF or OME-TIFF stack", read_tiff, extra="images"),
