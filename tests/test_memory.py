@@ -9,10 +9,10 @@ import scipy.sparse as sp
 from nmfmerge import nmf, nmf_merge
 
 
-def peak_of(function, *arguments, **options):
-    function(*arguments, **options)  # compiles
+def peak_of(function, X, r, **options):
+    function(X[:100, :100], 4, **options)  # compiles
     tracemalloc.start()
-    function(*arguments, **options)
+    function(X, r, **options)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return peak
@@ -29,6 +29,17 @@ def test_three_times_the_factors_beside_X(order, solver, m, n):
     peak = peak_of(nmf, X, r, solver=solver, init="random", tol=1e-3, max_iter=20)
     assert peak < 3.4 * factors
     assert peak < 0.5 * X.nbytes  # no copy of X, nor of its size
+
+
+@pytest.mark.parametrize(("function", "most"), [(nmf, 3.4), (nmf_merge, 5.0)])
+@pytest.mark.parametrize(("m", "n"), [(6000, 2000), (2000, 6000)])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_start_and_recovery_take_no_more_than_the_solver(function, most, m, n):
+    """NMF-Merge has a fifth more components for a while, and keeps its first solution by them."""
+    r = 40
+    X = np.random.default_rng(0).random((m, n))
+    peak = peak_of(function, X, r, tol=1e-3, max_iter=25)
+    assert peak < most * 8 * r * (m + n)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

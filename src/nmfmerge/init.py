@@ -58,15 +58,18 @@ def nonnegative_pairs(Ut: np.ndarray, Vt: np.ndarray, s: np.ndarray) -> Factors:
     With u±, v± the positive and negative parts, the sign with the larger ‖u±‖‖v±‖ is kept (ties:
     positive) and scaled to √(s‖u±‖‖v±‖)·u±/‖u±‖, and the same for v.
     """
-    up, vp = np.maximum(Ut, 0), np.maximum(Vt, 0)
-    un, vn = up - Ut, vp - Vt
-    norms = [np.linalg.norm(part, axis=1) for part in (up, vp, un, vn)]
-    positive = (norms[0] * norms[1] >= norms[2] * norms[3])[:, None]
-    u, v = np.where(positive, up, un), np.where(positive, vp, vn)
-    u_norm, v_norm = np.linalg.norm(u, axis=1), np.linalg.norm(v, axis=1)
-    size = np.sqrt(s * u_norm * v_norm)
+    Wt, H = np.empty_like(Ut), np.empty_like(Vt)
     tiny = np.finfo(Ut.dtype).tiny
-    return (
-        u * (size / np.maximum(u_norm, tiny))[:, None],
-        v * (size / np.maximum(v_norm, tiny))[:, None],
-    )
+    for t, (u, v) in enumerate(zip(Ut, Vt, strict=True)):
+        parts = [(np.maximum(sign * u, 0), np.maximum(sign * v, 0)) for sign in (1, -1)]
+        norms = [(_norm(a), _norm(b)) for a, b in parts]
+        kept = 0 if np.prod(norms[0]) >= np.prod(norms[1]) else 1
+        u_norm, v_norm = norms[kept]
+        size = np.sqrt(s[t] * u_norm * v_norm)
+        Wt[t] = parts[kept][0] * (size / max(u_norm, tiny))
+        H[t] = parts[kept][1] * (size / max(v_norm, tiny))
+    return Wt, H
+
+
+def _norm(x: np.ndarray) -> np.floating:
+    return np.sqrt(np.sum(x * x))

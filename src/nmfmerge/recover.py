@@ -67,10 +67,13 @@ def _recover_round(
     values, H_add = missing_directions(data, Wt, H, k)
     if len(values) == 0:  # X = 0: nothing to point at
         return np.pad(Wt, ((0, k), (0, 0))), np.pad(H, ((0, k), (0, 0))), np.full(k, np.inf)
+    data.forget_svd()  # a next round asks for more triplets than there are
     WtX = data.WtX(Wt, out=np.empty_like(H))
     now = _change(gram64(Wt) * gram64(H), _diagonal(WtX, H), np.ones(len(H)))
     project = _Projection(data, Wt, H, H_add)
-    for a in (project.old_scales(WtX), np.ones(len(H))):
+    scales = project.old_scales(WtX)
+    del WtX
+    for a in (scales, np.ones(len(H))):
         Wt_add, H_plus = nonnegative_pairs(project.new_left(a), H_add, np.ones_like(H_add[:, 0]))
         Wt_new = np.concatenate([Wt * a[:, None].astype(H.dtype), Wt_add])
         H_new = np.concatenate([H, H_plus])
@@ -104,7 +107,7 @@ def missing_directions(
     values[clear] = 1 / s_k[clear] ** 2
     directions = Qt[smallest] / sigma
     # Scale is of no matter below; unit rows keep every later product near 1.
-    H_add = directions @ svd.Vt.astype(np.float64)
+    H_add = directions @ svd.Vt.astype(np.float64, copy=False)
     H_add /= np.linalg.norm(H_add, axis=1, keepdims=True)
     return values, H_add.astype(H.dtype)
 
@@ -119,16 +122,16 @@ class _Projection:
     def __init__(self, data: DataMatrix, Wt: np.ndarray, H: np.ndarray, H_add: np.ndarray) -> None:
         Q, R = qr(H_add.T.astype(np.float64), mode="economic")
         self.R_inverse = solve_triangular(R, np.eye(len(R)))
-        Qt = np.ascontiguousarray(Q.T, dtype=H.dtype)
-        self.Wt = Wt
-        self.HQ = H @ Qt.T
-        self.H_rest = H - self.HQ @ Qt
-        self.XQ = data.HXt(Qt, out=np.empty((len(Qt), Wt.shape[1]), Wt.dtype))
+        self.Qt = np.ascontiguousarray(Q.T, dtype=H.dtype)
+        self.Wt, self.H = Wt, H
+        self.HQ = H @ self.Qt.T
+        self.XQ = data.HXt(self.Qt, out=np.empty((len(self.Qt), Wt.shape[1]), Wt.dtype))
 
     def old_scales(self, WtX: np.ndarray) -> np.ndarray:
         """The best a."""
-        A = gram64(self.Wt) * gram64(self.H_rest)
-        return nnls_gram(A, _diagonal(WtX, self.H_rest))
+        H_rest = self.H - self.HQ @ self.Qt
+        A = gram64(self.Wt) * gram64(H_rest)
+        return nnls_gram(A, _diagonal(WtX, H_rest))
 
     def new_left(self, a: np.ndarray) -> np.ndarray:
         """The best W_addᵀ for this a."""

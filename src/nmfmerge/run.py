@@ -86,6 +86,8 @@ class Run:
         began = perf_counter()
         if self._restored is not None:
             began -= self._restored.stage_seconds
+        if stage == "final":  # the start and the recovery are behind
+            self.data.forget_svd()
         solver = self.solver()
         outcome = self._iterate(stage, tol, solver, began)
         unfinished = outcome.status in (Status.MAX_TIME, Status.MAX_ITER)
@@ -113,7 +115,6 @@ class Run:
             return self.point.Wt, self.point.H
 
         Wt, H, self.generalized_singular_values = recover(self.data, Wt, H, k, refine)
-        self.data.forget_svd()
         self._point = Point(self.data, Wt, H)
         self._record("recover", began, Outcome.joined(rounds))
         self._save()

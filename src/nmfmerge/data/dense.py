@@ -57,7 +57,7 @@ class DenseData(DataMatrix):
             if svd.s[-1] > _WELL_SEPARATED * svd.s[0]:
                 return svd
         U, s, Vt = lapack_svd(self.X, full_matrices=False, check_finite=False)
-        return TruncatedSVD.signed(U[:, :r].T, s[:r], Vt[:r])
+        return TruncatedSVD.signed(U[:, :r].T.copy(), s[:r], Vt[:r].copy())
 
     def _svd_by_gram(self, r: int) -> TruncatedSVD:
         """Right vectors from the Gram of the smaller side; X times them gives the rest."""

@@ -29,10 +29,13 @@ class TruncatedSVD:
 
     @classmethod
     def signed(cls, Ut: np.ndarray, s: np.ndarray, Vt: np.ndarray) -> "TruncatedSVD":
-        """Fix the signs: the entry of largest magnitude in each u is positive."""
-        largest = np.argmax(np.abs(Ut), axis=1)
-        sign = np.where(Ut[np.arange(len(Ut)), largest] < 0, -1, 1).astype(Ut.dtype)[:, None]
-        return cls(np.ascontiguousarray(Ut * sign), s, np.ascontiguousarray(Vt * sign))
+        """Fix the signs, in place: the entry of largest magnitude in each u is positive."""
+        Ut, Vt = np.ascontiguousarray(Ut), np.ascontiguousarray(Vt)
+        for u, v in zip(Ut, Vt, strict=True):
+            if u[np.argmax(np.abs(u))] < 0:
+                u *= -1
+                v *= -1
+        return cls(Ut, s, Vt)
 
     def head(self, r: int) -> "TruncatedSVD":
         """The first ``r`` triplets."""
@@ -109,13 +112,13 @@ def _leading_eigenvectors(
         outside = products[:keep] - theta[:, None] * basis[:keep]
         error = np.linalg.norm(outside[:r], axis=1).max()
         if full == n or error <= tolerance * max(theta[0], 0.0):
-            return basis[:r]
+            return basis[:r].copy()
     warnings.warn(
         f"the truncated SVD of X was off by {error / theta[0]:.1e} after {_RESTARTS} restarts",
         RuntimeWarning,
         stacklevel=3,
     )
-    return basis[:r]
+    return basis[:r].copy()
 
 
 def _orthonormal_complement(A: np.ndarray, basis: np.ndarray, room: int) -> np.ndarray:
