@@ -99,7 +99,8 @@ def scatter(axis, errors: np.ndarray, shades=None) -> None:
     )
     axis.scatter(merge + jitter[:, 1], standard + jitter[:, 0], s=7, lw=0, alpha=0.6, **colours)
     axis.set(xlim=limits, ylim=limits, box_aspect=1)
-    axis.locator_params(nbins=4)
+    axis.locator_params("x", nbins=3)
+    axis.locator_params("y", nbins=4)
     axis.ticklabel_format(useOffset=False)
     _histogram(axis, (standard - merge) / np.sqrt(2), limits[1] - limits[0])
 

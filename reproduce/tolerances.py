@@ -80,12 +80,14 @@ def grid(found: dict, names: list[str], draw: Callable[[Axes, Outcomes], None]) 
     """A panel for each data set and tolerance, standard NMF up and NMF-Merge to the right."""
     figure, axes = panels(len(names), len(TOLERANCES))
     for line, data in zip(axes, names, strict=True):
+        shown = []
         for axis, loose in zip(line, TOLERANCES, strict=True):
             if len(found[data, loose]):
                 draw(axis, found[data, loose])
+                shown.append(axis)
             else:
                 axis.set_axis_off()
-        line[0].set_ylabel(f"{SETS[data].title}\nstandard NMF, %")
+        shown[0].set_ylabel(f"{SETS[data].title}\nstandard NMF, %")
     for axis, loose in zip(axes[0], TOLERANCES, strict=True):
         axis.set_title(f"ε₁ = ε₂ = {loose:g}")
     for axis in axes[-1]:
