@@ -103,6 +103,7 @@ def test_alspgrad_judges_a_step_by_all_columns(rng):
             np.testing.assert_allclose(trial.G_step, G @ step, atol=1e-12)
         verdicts.append(good)
     assert 10 < sum(verdicts) < 50
+    assert not trial.make(F, G, np.where(gradient < 0, -1e200, 0), 1e10)  # −∞ + ∞
 
 
 def test_multiplicative_updates_keep_zeros_and_hals_revives_them(low_rank):

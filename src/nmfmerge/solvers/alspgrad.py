@@ -10,8 +10,8 @@ _SIGMA = 0.01
 _TRIALS = 20
 _INNER_ITERATIONS = 200
 _REDUCTION = 0.1
-_LEAST_PART = 256
-_PARTS = 16
+_PARTS = 16  # in which the columns of a trial step are looked at,
+_LEAST_PART = 256  # of no fewer columns than this
 
 
 class ALSPGrad(Solver):
@@ -70,7 +70,7 @@ class _Trial:
         for start, stop in self._parts:
             np.matmul(G, step[:, start:stop], out=G_step[:, start:stop])
             curve += inner_product(step, G_step, start, stop)
-            if (1 - _SIGMA) * slope + 0.5 * curve >= 0:
+            if not (1 - _SIGMA) * slope + 0.5 * curve < 0:  # also where both overflow
                 return False
         return True
 
