@@ -17,7 +17,7 @@ from benchmarks.common import dense_sets, fastest, geometric_mean, load, sparse_
 from nmfmerge import merge_components, nmf, nmf_merge
 from nmfmerge.data import wrap
 from nmfmerge.init import INITS
-from nmfmerge.solvers import HALS, AcceleratedHALS, Limits, Point, iterate
+from nmfmerge.solvers import HALS, AcceleratedHALS, Limits, Loop, Point
 
 STARTS = 3
 
@@ -129,7 +129,7 @@ def _to_equal_error(name, X, r, init, seed, repeats=3):
     for _ in range(repeats):
         point = Point(wrap(X), Wt.copy(), H.copy())
         limits = Limits(max_iter=20_000, callback=lambda progress: progress.fitting_error <= target)
-        iterate(AcceleratedHALS(), point, stage="final", tol=1e-7, limits=limits)
+        Loop(AcceleratedHALS(), point, stage="final", tol=1e-7, limits=limits).run()
         seconds.append(limits.elapsed())
         again, _ = _scikit_learn(X, W0, H, hals.n_iter) if peer_seconds < 5 else (peer_seconds, 0)
         peer_seconds = min(peer_seconds, again)
@@ -208,12 +208,12 @@ def _sparse(name, X, r, iterations=200):
     tracemalloc.start()
     point = Point(wrap(X), Wt.copy(), H.copy())
     limits = Limits(callback=lambda progress: progress.fitting_error <= peer_error * (1 + 1e-6))
-    iterate(AcceleratedHALS(), point, stage="final", tol=1e-7, limits=limits)
+    Loop(AcceleratedHALS(), point, stage="final", tol=1e-7, limits=limits).run()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     point = Point(wrap(X), Wt.copy(), H.copy())
     limits = Limits(callback=lambda progress: progress.fitting_error <= peer_error * (1 + 1e-6))
-    iterate(AcceleratedHALS(), point, stage="final", tol=1e-7, limits=limits)
+    Loop(AcceleratedHALS(), point, stage="final", tol=1e-7, limits=limits).run()
     stored = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
     return {
         "data": f"{name} {X.format}",

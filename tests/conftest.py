@@ -22,6 +22,7 @@ REAL = {
     "cbcl": datasets.load_cbcl,
     "orl": datasets.load_orl,
     "lcms_wt15": datasets.load_lcms,
+    "samson": datasets.load_samson,
 }
 
 

@@ -47,7 +47,7 @@ def test_attributes_tell_the_run(low_rank):
     assert model.n_components_ == 5
     assert model.n_iter_ == expected.n_iter
     assert [stage.name for stage in model.stages_] == [stage.name for stage in expected.stages]
-    assert model.stages_[1].n_components == 7
+    assert model.stages_[2].n_components == 7
     np.testing.assert_array_equal(model.merges_.pairs, expected.merges.pairs)
     error = np.linalg.norm(low_rank - W @ model.components_)
     assert model.reconstruction_err_ == pytest.approx(error)
@@ -84,7 +84,7 @@ def test_clone_and_pickle(low_rank):
     assert fresh.tol == 1e-3
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.transform(low_rank), model.transform(low_rank))
-    assert again.stages_[0].name == "initial"
+    assert again.stages_[1].name == "initial"
 
 
 def test_pipeline_and_grid_search(low_rank, rng):

@@ -8,6 +8,7 @@ from nmfmerge import io, plot, report
 PUBLIC = [
     "Factorization", "History", "Interrupted", "MergeTree", "NMFMerge", "Progress", "Stage",
     "Status", "datasets", "merge_components", "metrics", "nmf", "nmf_merge", "recover_components",
+    "transform",
 ]  # fmt: skip
 
 

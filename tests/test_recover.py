@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.linalg import eigh
-from scipy.optimize import nnls
 
 from nmfmerge import datasets, metrics, nmf, recover_components
+from nmfmerge import recover as recovery
 from nmfmerge.data import wrap
-from nmfmerge.recover import missing_directions, nnls_gram
+from nmfmerge.recover import missing_directions
 
 
 def truth(rng, m=60, n=45, r=5):
@@ -117,17 +117,29 @@ def test_float32_stays_float32(low_rank):
     assert W.dtype == H.dtype == np.float32
 
 
-def test_nnls_on_a_gram_equals_nnls(rng):
-    for n in (1, 3, 10):
-        M, y = rng.random((20, n)), rng.standard_normal(20)
-        np.testing.assert_allclose(nnls_gram(M.T @ M, M.T @ y), nnls(M, y)[0], atol=1e-8)
-    np.testing.assert_array_equal(nnls_gram(np.zeros((3, 3)), np.zeros(3)), 0)
-
-
 def test_too_many_extra_components_are_refused(low_rank):
     start = nmf(low_rank, 4, tol=1e-1)
     with pytest.raises(ValueError, match=r"n_extra=42 is too large.*use at most 41"):
         recover_components(low_rank, start.W, start.H, 42)
+
+
+@pytest.mark.parametrize("rank", [1, 3])
+def test_rounds_end_when_there_is_nothing_left_to_recover(rank, rng, monkeypatch):
+    """X has far fewer directions than are asked for: what is left is zero, found in no time."""
+    X = rng.random((120, rank)) @ rng.random((rank, 110))
+    exact = nmf(X, rank, tol=1e-10)
+    rounds = []
+    original = recovery._recover_round
+    monkeypatch.setattr(
+        recovery, "_recover_round", lambda *args: rounds.append(1) or original(*args)
+    )
+    W, H, values = recover_components(X, exact.W, exact.H, 90)
+    assert len(rounds) <= 2
+    assert W.shape == (120, rank + 90)
+    assert H.shape == (rank + 90, 110)
+    assert metrics.fitting_error(X, W, H) < 1e-10
+    assert values.shape == (90,)
+    assert np.all(values[-80:] == 1)
 
 
 def test_gaussian_features_recover_the_tenth():

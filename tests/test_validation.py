@@ -29,9 +29,6 @@ BAD_X = [
     (GOOD.astype(object), TypeError, r"X has dtype object.*X.astype\(float\)"),
     (np.full((6, 5), "a"), TypeError, "X has dtype <U1"),
     (np.ma.masked_less(GOOD, 3), TypeError, "X has masked entries.*fill them"),
-    (GOOD * 1e300, ValueError, r"squares leave the range of float64.*divide X by its maximum"),
-    (GOOD * 1e-300, ValueError, "squares leave the range of float64"),
-    ((GOOD * 1e20).astype(np.float32), ValueError, "squares leave the range of float32"),
 ]
 
 
@@ -98,7 +95,7 @@ def test_arguments_are_checked_before_anything_is_computed(monkeypatch):
         raise AssertionError("computed before all arguments were checked")
 
     monkeypatch.setattr("nmfmerge.data.dense.lapack_svd", computed)
-    monkeypatch.setattr("nmfmerge.run.iterate", computed)
+    monkeypatch.setattr("nmfmerge.run.Loop", computed)
     for arguments, error, message in BAD_ARGUMENTS:
         with pytest.raises(error, match=message):
             nmf_merge(GOOD, **{"n_components": 2, **arguments})

@@ -3,7 +3,7 @@
 from nmfmerge import datasets, metrics
 from nmfmerge.estimator import NMFMerge
 from nmfmerge.merge import MergeTree
-from nmfmerge.pipeline import merge_components, nmf, nmf_merge, recover_components
+from nmfmerge.pipeline import merge_components, nmf, nmf_merge, recover_components, transform
 from nmfmerge.result import Factorization, History, Stage, Status
 from nmfmerge.run import Interrupted
 from nmfmerge.solvers import Progress
@@ -25,4 +25,5 @@ __all__ = [
     "nmf",
     "nmf_merge",
     "recover_components",
+    "transform",
 ]

@@ -7,10 +7,10 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from nmfmerge import metrics
 from nmfmerge import validation as check
 from nmfmerge.data import DataMatrix
-from nmfmerge.kernels import available_threads, gram64, n_blocks, nnls_columns_, over_blocks
-from nmfmerge.pipeline import Callback, Init, RandomState, nmf_merge
+from nmfmerge.pipeline import Callback, Init, RandomState, nmf_merge, transform
 from nmfmerge.result import Factorization
 from nmfmerge.run import Interrupted
 
@@ -131,9 +131,10 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             self._keep(stop.factorization)
             raise
         self._keep(result)
-        Wt = _weights(data, result.H)
-        self.reconstruction_err_ = float(np.sqrt(data.residual_norm2(Wt, result.H)))
-        return Wt.T
+        W = transform(data, result.H)
+        share = metrics.fitting_error(data, W, result.H) / 100
+        self.reconstruction_err_ = float(np.sqrt(share * data.norm2)) * data.unit**2
+        return W
 
     def transform(self, X: Any) -> np.ndarray:
         """Weights of the components in each row of X: nonnegative least squares, by an active set.
@@ -143,7 +144,7 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         W : array (n_samples, n_components)
         """
         check_is_fitted(self)
-        return _weights(self._check(X, reset=False), self.components_).T
+        return transform(self._check(X, reset=False), self.components_)
 
     def inverse_transform(self, X: Any) -> np.ndarray:
         """Data that the weights X (n_samples, n_components) stand for: ``X @ components_``."""
@@ -160,9 +161,8 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         """Share of ‖X‖² that the components explain: 1 − ‖X − WH‖²/‖X‖²; higher is better."""
         check_is_fitted(self)
         data = self._check(X, reset=False)
-        H = self.components_.astype(data.dtype, copy=False)
-        residual2 = data.residual_norm2(_weights(data, H), H)
-        return 1.0 - residual2 / data.norm2 if data.norm2 > 0 else 1.0
+        W = transform(data, self.components_)
+        return 1.0 - metrics.fitting_error(data, W, self.components_) / 100
 
     def _check(self, X: Any, reset: bool) -> DataMatrix:
         """Names and number of features by scikit-learn's rules, then values by ours."""
@@ -194,13 +194,3 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _weights(data: DataMatrix, H: np.ndarray) -> np.ndarray:
-    """Component-major W ≥ 0 that minimises ‖X − WH‖² for the given H."""
-    H = np.ascontiguousarray(H, dtype=data.dtype)
-    C = data.HXt(H, out=np.empty((len(H), data.shape[0]), data.dtype))
-    Wt = np.empty_like(C)
-    flops = 20.0 * Wt.size * len(Wt)
-    over_blocks(nnls_columns_, n_blocks(Wt.shape[1]), available_threads(), flops, Wt, gram64(H), C)
-    return Wt

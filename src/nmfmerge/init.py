@@ -7,12 +7,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nmfmerge.data import DataMatrix
+from nmfmerge.data import Check, DataMatrix
 
 Factors = tuple[np.ndarray, np.ndarray]
 
 
-def random(data: DataMatrix, r: int, rng: np.random.Generator) -> Factors:
+def random(
+    data: DataMatrix, r: int, rng: np.random.Generator, check: Check | None = None
+) -> Factors:
     """W uniform with columns scaled to sum 1, H uniform: the paper's random starts."""
     m, n = data.shape
     W = rng.random((m, r))
@@ -21,30 +23,38 @@ def random(data: DataMatrix, r: int, rng: np.random.Generator) -> Factors:
     return np.ascontiguousarray(W.T, dtype=data.dtype), H.astype(data.dtype, copy=False)
 
 
-def nndsvd(data: DataMatrix, r: int, rng: np.random.Generator) -> Factors:
+def nndsvd(
+    data: DataMatrix, r: int, rng: np.random.Generator, check: Check | None = None
+) -> Factors:
     """Nonnegative parts of the leading singular pairs; what is zero stays zero."""
-    svd = data.svd(r)
+    svd = data.svd(r, check)
     return nonnegative_pairs(svd.Ut, svd.Vt, svd.s)
 
 
-def nndsvda(data: DataMatrix, r: int, rng: np.random.Generator) -> Factors:
+def nndsvda(
+    data: DataMatrix, r: int, rng: np.random.Generator, check: Check | None = None
+) -> Factors:
     """NNDSVD with zeros filled by the mean of X."""
-    Wt, H = nndsvd(data, r, rng)
+    Wt, H = nndsvd(data, r, rng, check)
     for F in (Wt, H):
         F[F == 0] = data.mean
     return Wt, H
 
 
-def nndsvdar(data: DataMatrix, r: int, rng: np.random.Generator) -> Factors:
+def nndsvdar(
+    data: DataMatrix, r: int, rng: np.random.Generator, check: Check | None = None
+) -> Factors:
     """NNDSVD with zeros filled by uniform numbers up to a hundredth of the mean of X."""
-    Wt, H = nndsvd(data, r, rng)
+    Wt, H = nndsvd(data, r, rng, check)
     for F in (Wt, H):
         zero = F == 0
         F[zero] = rng.random(np.count_nonzero(zero)) * (data.mean / 100)
     return Wt, H
 
 
-INITS: dict[str, Callable[[DataMatrix, int, np.random.Generator], Factors]] = {
+Init = Callable[[DataMatrix, int, np.random.Generator, Check | None], Factors]
+
+INITS: dict[str, Init] = {
     "random": random,
     "nndsvd": nndsvd,
     "nndsvda": nndsvda,

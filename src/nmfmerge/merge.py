@@ -13,6 +13,8 @@ import numpy as np
 
 from nmfmerge.kernels import gram64
 
+_LARGEST_EXPONENT = 100  # of two, of a factor that is used as it is
+
 Order = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
@@ -50,9 +52,10 @@ def merge(
     penalties: list[float] = []
     while len(H) - len(penalties) > n_components:
         p, q = divmod(int(np.argmin(rank)), len(H))
-        if penalty[p, q] > max_penalty or rank[p, q] == np.inf:
+        cost = float(state.in_full(penalty[p, q]))
+        if cost > max_penalty or rank[p, q] == np.inf:
             break
-        penalties.append(penalty[p, q])
+        penalties.append(cost)
         state.join(p, q)
         state.refresh(penalty, rank, p, q, order)
     Wt_merged, H_merged = state.factors()
@@ -104,26 +107,35 @@ class _MergeState:
 
     A merged component takes the slot of its first parent; the second parent's slot is empty
     from then on. ``C`` is the Gram of W with unit columns, ``D`` that of H with the scale, in
-    ``unit``s; slot p holds the component ``A[p] @ Wt``, ``B[p] @ H``, to be scaled to ``w_norm``.
+    ``unit``s of ``4**exponent``; slot p holds the component ``A[p] @ Wt``, ``B[p] @ H``, to be
+    scaled to ``w_norm``. Factors whose squares would leave the range of float64 are scaled first,
+    row by row.
     """
 
     def __init__(self, Wt: np.ndarray, H: np.ndarray) -> None:
-        self.Wt, self.H = Wt, H
-        C, D = gram64(Wt), gram64(H)
+        self.Wt, self.w_exponent = _rows_in_range(Wt)
+        self.H, h_exponent = _rows_in_range(H)
+        self.leaves = Wt, H
+        C, D = gram64(self.Wt), gram64(self.H)
         norm = np.sqrt(np.diag(C))
         inverse = np.divide(1.0, norm, out=np.zeros_like(norm), where=norm > 0)
+        size = self.w_exponent + h_exponent
+        present = (norm > 0) & (np.diag(D) > 0)
+        self.exponent = int(size[present].max()) if present.any() else 0
+        size = np.where(present, size - self.exponent, 0)
+        scaled = np.ldexp(norm, size)
         self.C = C * inverse[:, None] * inverse
-        self.D = D * norm[:, None] * norm
+        self.D = D * scaled[:, None] * scaled
         self.unit = float(np.diag(self.D).max()) or 1.0  # products of squares keep their range
         self.D /= self.unit
-        self.A, self.B = np.diag(inverse), np.diag(norm)
+        self.A, self.B = np.diag(inverse), np.diag(scaled)
         self.w_norm = norm
         self.ids = np.arange(len(H))
         self.alive = np.ones(len(H), dtype=bool)
         self.pairs: list[tuple[int, int]] = []
 
     def pair_tables(self, order: Order | None) -> tuple[np.ndarray, np.ndarray]:
-        """Penalty of every pair of slots, and its place in the order: ∞ unless p < q."""
+        """Penalty of every pair of slots, in units, and its place in the order: ∞ unless p < q."""
         r = len(self.H)
         penalty, rank = np.zeros((r, r)), np.full((r, r), np.inf)
         self._fill(penalty, rank, *np.triu_indices(r, k=1), order)
@@ -148,9 +160,15 @@ class _MergeState:
     ) -> None:
         """Compute the table entries of the pairs of slots (p, q)."""
         h2 = np.diag(self.D)
-        cost = self.unit * pair_penalty(self.C[p, q], h2[p], h2[q], self.D[p, q])
-        penalty[p, q] = cost
-        rank[p, q] = _ranked(order, cost, self.unit * h2[p], self.unit * h2[q])
+        cost = pair_penalty(self.C[p, q], h2[p], h2[q], self.D[p, q])
+        penalty[p, q] = rank[p, q] = cost
+        if order is not None:
+            rank[p, q] = _ranked(order, *(self.in_full(x) for x in (cost, h2[p], h2[q])))
+
+    def in_full(self, value: np.ndarray) -> np.ndarray:
+        """Squares in the scale of W and H; infinite or zero where that leaves the range."""
+        with np.errstate(over="ignore", under="ignore"):
+            return np.ldexp(self.unit * value, 2 * self.exponent)
 
     def join(self, p: int, q: int) -> None:
         """Join slots p and q in p, eqs. (linear_merge_model) and (optimal_h_m)."""
@@ -160,11 +178,25 @@ class _MergeState:
         _combine_(self.D, p, q, alpha + beta * c, alpha * c + beta)
         self.A[p] = alpha * self.A[p] + beta * self.A[q]
         self.B[p] = (alpha + beta * c) * self.B[p] + (alpha * c + beta) * self.B[q]
-        self.w_norm[p] = _scale_between(self.w_norm[p], self.w_norm[q])
+        self._join_norms(p, q)
         i, j = sorted((int(self.ids[p]), int(self.ids[q])))
         self.pairs.append((i, j))
         self.ids[p] = len(self.H) + len(self.pairs) - 1
         self.alive[q] = False
+
+    def _join_norms(self, p: int, q: int) -> None:
+        """Give slot p the geometric mean of the norms of p and q; where one is zero, the other."""
+        x, y = self.w_norm[p], self.w_norm[q]
+        if x == 0 or y == 0:
+            largest = p if x >= y else q
+            self.w_norm[p] = self.w_norm[largest] or 1.0
+            self.w_exponent[p] = self.w_exponent[largest]
+            return
+        self.w_norm[p] = sqrt(x) * sqrt(y)
+        exponent = int(self.w_exponent[p] + self.w_exponent[q]) // 2  # both are even
+        odd = exponent % 2
+        self.w_norm[p] *= 2**odd
+        self.w_exponent[p] = exponent - odd
 
     def slot(self, component: int) -> int:
         """The slot that holds a component, by its id."""
@@ -176,24 +208,37 @@ class _MergeState:
         slots = slots[np.argsort(self.ids[slots])]
         merged = slots[self.ids[slots] >= len(self.H)]
         leaves = slots[: len(slots) - len(merged)]
-        scale = self.w_norm[merged, None]
+        norm, exponent = self.w_norm[merged, None], self.w_exponent[merged, None]
 
-        def gather(F: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        def gather(
+            whole: np.ndarray, F: np.ndarray, weights: np.ndarray, exponents: np.ndarray
+        ) -> np.ndarray:
             out = np.empty((len(slots), F.shape[1]), F.dtype)
-            np.take(F, leaves, axis=0, out=out[: len(leaves)], mode="clip")  # unbuffered
+            np.take(whole, leaves, axis=0, out=out[: len(leaves)], mode="clip")  # unbuffered
             for target, row in zip(out[len(leaves) :], weights, strict=True):
                 own = np.flatnonzero(row)  # few: only the leaves of this component
                 np.dot(row[own].astype(F.dtype), F[own], out=target)
+            if exponents.any():
+                np.ldexp(out[len(leaves) :], exponents, out=out[len(leaves) :])
             return out
 
-        return gather(self.Wt, self.A[merged] * scale), gather(self.H, self.B[merged] / scale)
+        return (
+            gather(self.leaves[0], self.Wt, self.A[merged] * norm, exponent),
+            gather(self.leaves[1], self.H, self.B[merged] / norm, self.exponent - exponent),
+        )
 
 
-def _scale_between(x: float, y: float) -> float:
-    """Geometric mean of two norms; the other one where one is zero."""
-    if x == 0 or y == 0:
-        return x + y or 1.0
-    return sqrt(x) * sqrt(y)
+def _rows_in_range(F: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """F with rows whose squares keep their range, and the power of two each was divided by.
+
+    The powers are even, and zero where F is fine as it is: always, for float32.
+    """
+    largest = F.max(axis=1, initial=0).astype(np.float64)
+    exponents = np.frexp(largest)[1].astype(np.int64)
+    if F.dtype == np.float32 or np.abs(exponents).max(initial=0) <= _LARGEST_EXPONENT:
+        return F, np.zeros_like(exponents)
+    exponents += exponents % 2
+    return np.ldexp(F, -exponents[:, None]), exponents
 
 
 def _combine_(G: np.ndarray, p: int, q: int, x: float, y: float) -> None:
@@ -204,11 +249,7 @@ def _combine_(G: np.ndarray, p: int, q: int, x: float, y: float) -> None:
     G[p, p] = own
 
 
-def _ranked(
-    order: Order | None, penalty: np.ndarray, h2_p: np.ndarray, h2_q: np.ndarray
-) -> np.ndarray:
-    if order is None:
-        return penalty
+def _ranked(order: Order, penalty: np.ndarray, h2_p: np.ndarray, h2_q: np.ndarray) -> np.ndarray:
     value = np.asarray(order(penalty, h2_p, h2_q), dtype=np.float64)
     if value.shape != penalty.shape or np.isnan(value).any():
         raise ValueError(

@@ -91,9 +91,13 @@ def _unit_columns(W1: Any, W2: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _normalized(W: np.ndarray) -> np.ndarray:
-    W = W.astype(np.float64)
-    norm = np.linalg.norm(W, axis=0)
-    return W / np.where(norm > 0, norm, 1)
+    W = _divided(W.astype(np.float64), np.abs(W).max(axis=0, initial=0))  # squares are finite now
+    return _divided(W, np.linalg.norm(W, axis=0))
+
+
+def _divided(W: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Columns divided by their sizes, zero columns as they are."""
+    return W / np.where(sizes > 0, sizes, 1)
 
 
 def _transfer(W1: np.ndarray, W2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

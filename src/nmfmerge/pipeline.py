@@ -2,6 +2,7 @@
 
 import hashlib
 import warnings
+from functools import partial
 from numbers import Integral
 from os import PathLike
 from typing import Any
@@ -12,6 +13,7 @@ from nmfmerge import validation as check
 from nmfmerge.checkpoint import Checkpoint
 from nmfmerge.data import DataMatrix
 from nmfmerge.init import INITS
+from nmfmerge.kernels import blas_for, gram64, nnls_columns
 from nmfmerge.merge import MergeTree, Order, merge
 from nmfmerge.result import Factorization
 from nmfmerge.run import Run
@@ -138,7 +140,7 @@ def nmf_merge(
     Returns
     -------
     Factorization
-        With the stages "initial", "recover", "overcomplete", "merge" and "final".
+        With the stages "start", "initial", "recover", "overcomplete", "merge" and "final".
 
     Warns
     -----
@@ -157,7 +159,7 @@ def nmf_merge(
     >>> from nmfmerge import datasets, nmf_merge
     >>> result = nmf_merge(datasets.paper_example().X, 4, solver="hals")
     >>> [stage.n_iter for stage in result.stages]
-    [11, 0, 13, 0, 2321]
+    [0, 11, 0, 13, 0, 2321]
     """
     tol = check.check_real("tol", tol, low=0)
     loose = check.check_optional_real("tol_intermediate", tol_intermediate, low=0)
@@ -266,6 +268,34 @@ def merge_components(
     return Wt.T, H, tree
 
 
+def transform(X: Any, H: np.ndarray) -> np.ndarray:
+    """Weights of known components in X: nonnegative least squares, to the exact solution.
+
+    Parameters
+    ----------
+    X : array or sparse matrix (m, n)
+        Nonnegative data.
+    H : array (r, n)
+        Components, nonnegative.
+
+    Returns
+    -------
+    W : array (m, r)
+        The W ≥ 0 that minimises ‖X − WH‖, each row by an active set.
+    """
+    data = check.check_X(X)
+    H = check.check_factor("H", H)
+    if H.shape[1] != data.shape[1]:
+        raise ValueError(
+            f"H has {H.shape[1]} columns and X has {data.shape[1]}; expected components of the "
+            "length of the rows of X"
+        )
+    H = np.ascontiguousarray(H / data.unit, dtype=data.dtype)
+    with blas_for(data.blas_flops(len(H))):
+        HXt = data.HXt(H, out=np.empty((len(H), data.shape[0]), data.dtype))
+        return nnls_columns(gram64(H), HXt).T * data.dtype.type(data.unit)
+
+
 def _prepare(
     X: Any,
     n_components: Any,
@@ -298,9 +328,9 @@ def _prepare(
         path = check.check_file("checkpoint", checkpoint)
         file = Checkpoint(path, _question(data, r, solver, init, random_state, **asked or {}))
     if isinstance(init, str):
-        return Run(data, r, solver, limits, lambda: INITS[init](data, r, rng), file)
+        return Run(data, r, solver, limits, partial(INITS[init], data, r, rng), file)
     start = check.check_fit(init[0], init[1], data, r, names=names)
-    return Run(data, r, solver, limits, lambda: start, file)
+    return Run(data, r, solver, limits, lambda check: start, file)
 
 
 def _question(

@@ -9,13 +9,12 @@ B Σ⁻¹ = P S Qᵀ gives the generalized singular values 1/s² and the directi
 from collections.abc import Callable
 
 import numpy as np
-from scipy.linalg import eigh, qr, solve_triangular
+from scipy.linalg import qr, solve_triangular
 from scipy.linalg import svd as lapack_svd
-from scipy.optimize import nnls
 
-from nmfmerge.data import DataMatrix
+from nmfmerge.data import Check, DataMatrix
 from nmfmerge.init import Factors, nonnegative_pairs
-from nmfmerge.kernels import gram64
+from nmfmerge.kernels import gram64, nnls_columns
 
 
 def recover(
@@ -24,8 +23,11 @@ def recover(
     H: np.ndarray,
     k: int,
     refine: Callable[[np.ndarray, np.ndarray], Factors],
+    check: Check | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Add ``k`` components, in rounds if there are more than one round can give.
+
+    When a round brings nothing, WH has all that X has: what is left to add is zero.
 
     Parameters
     ----------
@@ -37,6 +39,8 @@ def recover(
         How many components to add.
     refine : callable
         ``Wt, H ↦ Wt, H``: a loose NMF, run between rounds.
+    check : callable, optional
+        Called now and then; may raise to stop.
 
     Returns
     -------
@@ -44,29 +48,35 @@ def recover(
         The components that came in, rescaled, then the recovered ones.
     values : float64 array (k,)
         Generalized singular value of each recovered component; infinite where WH has nothing of
-        the direction.
+        the direction, 1 for what was left to add when WH had all of X.
     """
     values = np.empty(0)
     while True:
-        Wt, H, new = _recover_round(data, Wt, H, k - len(values))
+        Wt, H, new, gain = _recover_round(data, Wt, H, k - len(values), check)
         values = np.concatenate([values, new])
-        if len(values) == k:
+        rest = k - len(values)
+        if rest == 0:
             return Wt, H, values
+        if gain <= np.finfo(H.dtype).eps * data.norm2:
+            zeros = ((0, rest), (0, 0))
+            return np.pad(Wt, zeros), np.pad(H, zeros), np.pad(values, (0, rest), constant_values=1)
         Wt, H = refine(Wt, H)
 
 
 def _recover_round(
-    data: DataMatrix, Wt: np.ndarray, H: np.ndarray, k: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    data: DataMatrix, Wt: np.ndarray, H: np.ndarray, k: int, check: Check | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
     """Add up to ``k`` components: as many as X and WH have directions in common to compare.
+
+    The last of what is returned is by how much ½‖X − WH‖² fell.
 
     The fit never gets worse. Where H_add spans nearly all of H the old components are hardly
     determined beside it, and the best ``a`` may throw them away before the new pairs are made
     nonnegative; then they are kept as they are (a = 1), which step 3 can only improve.
     """
-    values, H_add = missing_directions(data, Wt, H, k)
+    values, H_add = missing_directions(data, Wt, H, k, check)
     if len(values) == 0:  # X = 0: nothing to point at
-        return np.pad(Wt, ((0, k), (0, 0))), np.pad(H, ((0, k), (0, 0))), np.full(k, np.inf)
+        return Wt, H, values, 0.0
     data.forget_svd()  # a next round asks for more triplets than there are
     WtX = data.WtX(Wt, out=np.empty_like(H))
     now = _change(gram64(Wt) * gram64(H), _diagonal(WtX, H), np.ones(len(H)))
@@ -80,17 +90,17 @@ def _recover_round(
         c, change = best_scales(data, Wt_new, H_new)
         if change <= now:
             break
-    return Wt_new * c[:, None].astype(H.dtype), H_new, values
+    return Wt_new * c[:, None].astype(H.dtype), H_new, values, now - change
 
 
 def missing_directions(
-    data: DataMatrix, Wt: np.ndarray, H: np.ndarray, k: int
+    data: DataMatrix, Wt: np.ndarray, H: np.ndarray, k: int, check: Check | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Up to ``k`` directions of the rows of X that WH lacks most, with their λ = 1/s².
 
     Works in the numerical rank of X, so at most that many come back.
     """
-    svd = data.svd(len(H))
+    svd = data.svd(len(H), check)
     rank = svd.rank(data.shape)
     if rank == 0:
         return np.empty(0), np.empty((0, H.shape[1]), H.dtype)
@@ -131,7 +141,7 @@ class _Projection:
         """The best a."""
         H_rest = self.H - self.HQ @ self.Qt
         A = gram64(self.Wt) * gram64(H_rest)
-        return nnls_gram(A, _diagonal(WtX, H_rest))
+        return _nnls(A, _diagonal(WtX, H_rest))
 
     def new_left(self, a: np.ndarray) -> np.ndarray:
         """The best W_addᵀ for this a."""
@@ -143,8 +153,13 @@ def best_scales(data: DataMatrix, Wt: np.ndarray, H: np.ndarray) -> tuple[np.nda
     """The c ≥ 0 that minimises ½‖X − W diag(c) H‖², and that minimum less ½‖X‖²."""
     WtX = data.WtX(Wt, out=np.empty_like(H))
     A, b = gram64(Wt) * gram64(H), _diagonal(WtX, H)
-    c = nnls_gram(A, b)
+    c = _nnls(A, b)
     return c, _change(A, b, c)
+
+
+def _nnls(A: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Minimise ½aᵀAa − bᵀa over a ≥ 0 for a small positive semidefinite A."""
+    return nnls_columns(A, b[:, None])[:, 0]
 
 
 def _change(A: np.ndarray, b: np.ndarray, c: np.ndarray) -> float:
@@ -154,18 +169,3 @@ def _change(A: np.ndarray, b: np.ndarray, c: np.ndarray) -> float:
 def _diagonal(P: np.ndarray, F: np.ndarray) -> np.ndarray:
     """diag(P Fᵀ) in float64."""
     return np.einsum("ij,ij->i", P, F, dtype=np.float64)
-
-
-def nnls_gram(A: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Minimise ½aᵀAa − bᵀa over a ≥ 0 for a small positive semidefinite A."""
-    scale = np.sqrt(np.diag(A))
-    inverse = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
-    theta, Y = eigh(A * np.outer(inverse, inverse))
-    keep = theta > len(b) * np.finfo(np.float64).eps * theta[-1]
-    root = np.sqrt(theta[keep])
-    M = root[:, None] * Y[:, keep].T
-    y = (Y[:, keep].T @ (b * inverse)) / root
-    size = np.abs(y).max(initial=0.0)  # SciPy's nnls has a tolerance that does not scale with y
-    if size == 0:
-        return np.zeros_like(b)
-    return nnls(M, y / size, maxiter=30 * len(b) + 100)[0] * size * inverse

@@ -45,8 +45,17 @@ class History:
         """A history from lists."""
         return cls(np.array(step), np.array(seconds), np.array(fitting_error))
 
+    @classmethod
+    def joined(cls, histories: "Sequence[History]") -> "History":
+        """Several histories, one after the other."""
+        return cls(
+            np.concatenate([history.step for history in histories]),
+            np.concatenate([history.seconds for history in histories]),
+            np.concatenate([history.fitting_error for history in histories]),
+        )
+
     def as_lists(self) -> tuple[list[float], list[float], list[float]]:
-        """Lists to go on with."""
+        """The histories as lists, so that a loop can append to them."""
         return self.step.tolist(), self.seconds.tolist(), self.fitting_error.tolist()
 
 
@@ -57,11 +66,11 @@ class Stage:
     Attributes
     ----------
     name : str
-        "initial", "recover", "overcomplete", "merge" or "final".
+        "start", "initial", "recover", "overcomplete", "merge" or "final".
     n_components : int
         Number of components after the stage.
     n_iter : int
-        Iterations taken; 0 for "merge", and for "recover" unless it went in rounds.
+        Iterations taken; 0 for "start" and "merge", and for "recover" unless it went in rounds.
     seconds : float
         Wall time of the stage.
     fitting_error : float
@@ -107,7 +116,7 @@ class Factorization:
     fitting_error : float
         100·‖X − WH‖²/‖X‖², in percent.
     stages : tuple of Stage
-        The stages in the order they ran; plain `nmf` has one, named "final".
+        The stages in the order they ran; plain `nmf` has "start" and "final".
     status : Status
         How the run ended.
     seconds : float

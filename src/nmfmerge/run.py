@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from time import perf_counter
 from types import TracebackType
@@ -10,12 +11,13 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from nmfmerge.checkpoint import Checkpoint, State
-from nmfmerge.data import DataMatrix
-from nmfmerge.init import Factors
+from nmfmerge.data import Check, DataMatrix
+from nmfmerge.init import INITS, Factors
+from nmfmerge.kernels import blas_for
 from nmfmerge.merge import MergeTree, merge
 from nmfmerge.recover import recover
 from nmfmerge.result import Factorization, History, Stage, Status
-from nmfmerge.solvers import Limits, Outcome, Point, Solver, iterate
+from nmfmerge.solvers import Limits, Loop, Outcome, OutOfTime, Point, Solver
 from nmfmerge.solvers.point import percent
 
 
@@ -38,6 +40,9 @@ class _Halt(Exception):
     """Leaves the pipeline when a stage was stopped by the clock, the callback or Ctrl-C."""
 
 
+Start = Callable[[Check], Factors]
+
+
 class Run:
     """Carries the factors from stage to stage.
 
@@ -52,7 +57,7 @@ class Run:
         n_components: int,
         solver: type[Solver],
         limits: Limits,
-        start: Callable[[], Factors],
+        start: Start,
         checkpoint: Checkpoint | None = None,
     ) -> None:
         self.data = data
@@ -70,14 +75,21 @@ class Run:
         self._fallback: Factors | None = None  # the initial stage's solution
         self._fallback_objective = np.inf
         self._restored: State | None = None  # until the stage it stopped in goes on
+        self._context = ExitStack()
 
     def initialize(self) -> None:
         """Put the initial factors in place, or those of the checkpoint."""
         state = self.checkpoint.load() if self.checkpoint else None
-        if state is None:
-            self._point = Point(self.data, *self.start())
-        else:
+        if state is not None:
             self._restore(state)
+            return
+        began = perf_counter()
+        try:
+            start = self.start(self.limits.check_time)
+        except OutOfTime:  # a start that takes no time; the first stage will stop at once
+            start = INITS["random"](self.data, self.n_components, np.random.default_rng(0), None)
+        self._point = Point(self.data, *start)
+        self._record("start", began)
 
     def solve(self, stage: str, tol: float) -> None:
         """Run the solver until ``tol``."""
@@ -91,7 +103,7 @@ class Run:
         solver = self.solver()
         outcome = self._iterate(stage, tol, solver, began)
         unfinished = outcome.status in (Status.MAX_TIME, Status.MAX_ITER)
-        if unfinished:  # a run with higher limits goes on from here
+        if unfinished:  # a run with higher limits continues from here
             self._save(began, solver, outcome.history)
         self._record(stage, began, outcome)
         self._halt_if_stopped(stage, outcome)
@@ -114,7 +126,9 @@ class Run:
             self._halt_if_stopped("recover", rounds[-1])
             return self.point.Wt, self.point.H
 
-        Wt, H, self.generalized_singular_values = recover(self.data, Wt, H, k, refine)
+        Wt, H, self.generalized_singular_values = recover(
+            self.data, Wt, H, k, refine, self.limits.check_time
+        )
         self._point = Point(self.data, Wt, H)
         self._record("recover", began, Outcome.joined(rounds))
         self._save()
@@ -134,30 +148,40 @@ class Run:
             self._fallback = None
 
     def result(self) -> Factorization:
-        """The factors as they are, with the story of the run."""
+        """The factors of X, with the record of the run."""
         if self.status in (Status.MAX_TIME, Status.CALLBACK, Status.INTERRUPTED):
             self._settle_for_best()
         try:
-            residual2 = self.data.residual_norm2(self.point.Wt, self.point.H)
+            factorization = self._factorization()
         except KeyboardInterrupt:  # all is done but this: do it all the same
             self.status = Status.INTERRUPTED
-            residual2 = self.data.residual_norm2(self.point.Wt, self.point.H)
-        factorization = Factorization(
-            W=self.point.Wt.T,
-            H=self.point.H,
-            objective=0.5 * residual2,
-            fitting_error=percent(residual2, self.data.norm2),
-            stages=tuple(self.stages),
-            status=self.status,
-            seconds=self.limits.elapsed(),
-            merges=self.merges,
-            generalized_singular_values=self.generalized_singular_values,
-        )
+            factorization = self._factorization()
         if self.status is Status.INTERRUPTED:
             raise Interrupted(factorization)
         if self.status in (Status.MAX_ITER, Status.MAX_TIME):
             self._warn_not_converged()
         return factorization
+
+    def _factorization(self) -> Factorization:
+        """Put back the scale that was taken off X."""
+        residual2 = self.data.residual_norm2(self.point.Wt, self.point.H)
+        unit2 = self.data.unit * self.data.unit
+        Wt, H = (_times(F, self.data.unit) for F in (self.point.Wt, self.point.H))
+        merges = self.merges
+        if merges is not None and unit2 != 1:
+            with np.errstate(over="ignore", under="ignore"):
+                merges = replace(merges, penalties=merges.penalties * unit2 * unit2)
+        return Factorization(
+            W=Wt.T,
+            H=H,
+            objective=0.5 * residual2 * unit2 * unit2,
+            fitting_error=percent(residual2, self.data.norm2),
+            stages=tuple(self.stages),
+            status=self.status,
+            seconds=self.limits.elapsed(),
+            merges=merges,
+            generalized_singular_values=self.generalized_singular_values,
+        )
 
     @property
     def point(self) -> Point:
@@ -166,6 +190,7 @@ class Run:
         return self._point
 
     def __enter__(self) -> "Run":
+        self._context.enter_context(blas_for(self.data.blas_flops(self.n_components)))
         return self
 
     def __exit__(
@@ -174,9 +199,13 @@ class Run:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool:
+        self._context.close()
         if kind is KeyboardInterrupt and self._point is not None:  # else there is nothing to keep
             self.status = Status.INTERRUPTED
             self._point.forget_products()
+            return True
+        if kind is OutOfTime:
+            self.status = Status.MAX_TIME
             return True
         return kind is _Halt
 
@@ -187,16 +216,16 @@ class Run:
         before = None
         if self._restored is not None:
             before = self._restored.history
-            solver.restore(self.point, self._restored.arrays)
+            solver.continue_from(self.point, self._restored.arrays)
             self._restored = None
-
-        def keep(history: Callable[[], History]) -> None:
-            if began is not None and self.checkpoint is not None and self.checkpoint.due():
-                self._save(began, solver, history())
-
-        return iterate(
-            solver, self.point, stage=stage, tol=tol, limits=self.limits, before=before, keep=keep
-        )
+        loop = Loop(solver, self.point, stage=stage, tol=tol, limits=self.limits, before=before)
+        try:
+            for _ in loop:
+                if began is not None and self.checkpoint is not None and self.checkpoint.due():
+                    self._save(began, solver, loop.history())
+        except KeyboardInterrupt:
+            loop.cut_off()
+        return loop.outcome()
 
     def _is_behind(self, stage: str) -> bool:
         return any(known.name == stage for known in self.stages)
@@ -276,3 +305,7 @@ class Run:
             ConvergenceWarning,
             stacklevel=4,
         )
+
+
+def _times(F: np.ndarray, unit: float) -> np.ndarray:
+    return F if unit == 1 else F * F.dtype.type(unit)

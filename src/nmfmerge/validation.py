@@ -13,12 +13,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from nmfmerge.data import DataMatrix, wrap
+from nmfmerge.data.scale import unit_exponent
 
 INIT_NAMES = ("init[0] (W0)", "init[1] (H0)")
 
 
 def check_X(X: Any) -> DataMatrix:
-    """Check the data and wrap it; float32 and float64 arrays are not copied."""
+    """Check the data, take its scale off, and wrap it; float32 and float64 are not copied."""
     if isinstance(X, DataMatrix):
         return X
     matrix: Any = _check_sparse(X) if sp.issparse(X) else check_array("X", X)
@@ -36,15 +37,7 @@ def check_X(X: Any) -> DataMatrix:
             f"Negative values in data passed to NMF ({_first(matrix, lambda v: v < 0)}); X must "
             "be nonnegative: shift it, clip it or take magnitudes first"
         )
-    data = wrap(matrix)
-    info = np.finfo(data.dtype)
-    smallest, largest = 1e3 * float(info.tiny), 1e-3 * float(info.max)
-    if high > 0 and not smallest < data.norm2 < largest:
-        raise ValueError(
-            f"X has values up to {high:.3g}, whose squares leave the range of {data.dtype}; "
-            "divide X by its maximum first"
-        )
-    return data
+    return wrap(matrix, unit_exponent(float(high)))
 
 
 def check_array(name: str, A: Any) -> np.ndarray:
@@ -130,7 +123,7 @@ def check_init(init: Any, known: Mapping[str, Any]) -> str | tuple[np.ndarray, n
 def check_fit(
     W: np.ndarray, H: np.ndarray, data: DataMatrix, r: int, names: tuple[str, str] = ("W", "H")
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Check factors against X; return them component-major, in its precision, and copied."""
+    """Check factors of X; return those of X / unit², component-major, in its precision, copied."""
     m, n = data.shape
     if W.shape != (m, r) or H.shape != (r, n):
         raise ValueError(
@@ -138,34 +131,38 @@ def check_fit(
             f"and n_components={r} expected {(m, r)} and {(r, n)}"
         )
     limit = 1e-3 * np.sqrt(float(np.finfo(data.dtype).max))
-    for name, F in zip(names, (W, H), strict=True):
-        if F.max() > limit:
+    scaled = []
+    for name, F in zip(names, (W.T, H), strict=True):
+        if F.max() / data.unit > limit:
             raise ValueError(
-                f"{name} has values up to {F.max():.3g}, whose squares leave the range of "
-                f"{data.dtype}; rescale the components"
+                f"{name} has values up to {F.max():.3g}, too large for products with X in "
+                f"{data.dtype}: divide its components by what is multiplied to the other factor's"
             )
-    return np.array(W.T, dtype=data.dtype, order="C"), np.array(H, dtype=data.dtype, order="C")
+        scaled.append(np.array(F / data.unit, dtype=data.dtype, order="C"))
+    return scaled[0], scaled[1]
 
 
 def check_factors(
     W: Any, H: Any, names: tuple[str, str] = ("W", "H")
 ) -> tuple[np.ndarray, np.ndarray]:
     """Check a pair of nonnegative, finite factors that fit together."""
-    factors = []
-    for name, value in zip(names, (W, H), strict=True):
-        F = check_array(name, value)
-        if not np.isfinite(F.sum()) and not np.isfinite(F).all():
-            raise ValueError(f"{name} contains NaN or infinity; expected finite values")
-        if F.size and F.min() < 0:
-            raise ValueError(f"{name} has negative values; expected a nonnegative factor")
-        factors.append(F)
-    W, H = factors
+    W, H = (check_factor(name, F) for name, F in zip(names, (W, H), strict=True))
     if W.shape[1] != H.shape[0]:
         raise ValueError(
             f"{names[0]} has shape {W.shape} and {names[1]} has shape {H.shape}; the columns of "
             "the first must be as many as the rows of the second"
         )
     return W, H
+
+
+def check_factor(name: str, value: Any) -> np.ndarray:
+    """Check a nonnegative, finite factor."""
+    F = check_array(name, value)
+    if not np.isfinite(F.sum()) and not np.isfinite(F).all():
+        raise ValueError(f"{name} contains NaN or infinity; expected finite values")
+    if F.size and F.min() < 0:
+        raise ValueError(f"{name} has negative values; expected a nonnegative factor")
+    return F
 
 
 def check_random_state(random_state: Any) -> np.random.Generator:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from nmfmerge import kernels
-from nmfmerge.kernels import reference
-from nmfmerge.kernels.blocks import BLOCK, n_blocks
+from nmfmerge.kernels import parallel, reference
+from nmfmerge.kernels.blocks import BLOCK
 
 
 def problem(r, p, dtype=np.float64, seed=0, zero_component=False):
@@ -18,34 +18,24 @@ def problem(r, p, dtype=np.float64, seed=0, zero_component=False):
     return F.astype(dtype), (A @ A.T).astype(dtype), (A @ X).astype(dtype)
 
 
-def norms(F):
-    return np.empty((n_blocks(F.shape[1]), len(F))), np.empty((n_blocks(F.shape[1]), len(F)))
+def hals(twin, F, G, C):
+    return twin.hals_sweep_(F, G, C)
 
 
-def hals(F, G, C, first, last, moved, total):
-    kernels.hals_sweep_(F, G, C, 1, moved, total, first, last)
+def gcd(twin, F, G, C):
+    return twin.gcd_sweep_(F, G, C, 1e-3 * twin.gcd_largest_decrease(F, G, C))
 
 
-def gcd(F, G, C, first, last, moved, total):
-    n = n_blocks(F.shape[1])
-    largest = np.empty(n)
-    kernels.gcd_largest_decrease_(F, G, C, largest, 0, n)
-    threshold = F.dtype.type(1e-3 * largest.max())
-    kernels.gcd_sweep_(F, G, C, threshold, moved, total, first, last)
+def mu(twin, F, G, C):
+    return twin.mu_step_(F, G, C, 1e-8, 1e-30)
 
 
-def mu(F, G, C, first, last, moved, total):
-    zero = F.dtype.type(1e-30)
-    kernels.mu_step_(F, G, C, F.dtype.type(1e-8), zero, moved, total, first, last)
-
-
-def twin(kernel, F, G, C):
-    if kernel is hals:
-        return reference.hals_sweep_(F, G, C)
-    if kernel is gcd:
-        threshold = 1e-3 * reference.gcd_largest_decrease(F, G, C)
-        return reference.gcd_sweep_(F, G, C, threshold)
-    return reference.mu_step_(F, G, C, 1e-8, 1e-30)
+@pytest.fixture
+def three_threads(monkeypatch):
+    """Deals even the smallest work out to three threads."""
+    monkeypatch.setattr(parallel, "_FLOPS_PER_THREAD", 1.0)
+    monkeypatch.setattr(parallel, "_LEAST_FLOPS", 0.0)
+    monkeypatch.setattr(parallel, "available_threads", lambda: 3)
 
 
 SHAPES = [(1, 1), (2, 3), (3, 64), (4, 65), (5, 200), (13, 130), (17, 64)]
@@ -57,43 +47,65 @@ SHAPES = [(1, 1), (2, 3), (3, 64), (4, 65), (5, 200), (13, 130), (17, 64)]
 def test_kernel_equals_its_numpy_twin(kernel, r, p, zero_component):
     F, G, C = problem(r, p, zero_component=zero_component)
     expected = F.copy()
-    expected_moved, expected_total = twin(kernel, expected, G, C)
-    moved, total = norms(F)
-    kernel(F, G, C, 0, n_blocks(p), moved, total)
+    expected_notes = kernel(reference, expected, G, C)
+    notes = kernel(kernels, F, G, C)
     np.testing.assert_allclose(F, expected, rtol=1e-10, atol=1e-12)
-    np.testing.assert_allclose(moved.sum(axis=0), expected_moved, rtol=1e-9, atol=1e-20)
-    np.testing.assert_allclose(total.sum(axis=0), expected_total, rtol=1e-12)
+    for ours, theirs in zip(notes, expected_notes, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-20)
 
 
 @pytest.mark.parametrize("kernel", [hals, gcd, mu])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_bits_do_not_depend_on_how_blocks_are_dealt_out(kernel, dtype):
-    p = 5 * BLOCK + 17
-    whole, G, C = problem(7, p, dtype)
-    parts = whole.copy()
-    moved, total = norms(whole)
-    moved_parts, total_parts = norms(whole)
+def test_bits_do_not_depend_on_threads(kernel, dtype, three_threads, monkeypatch):
+    shared, G, C = problem(7, 5 * BLOCK + 17, dtype)
+    alone = shared.copy()
     for _ in range(3):
-        before = parts.copy()
-        kernel(whole, G, C, 0, 6, moved, total)
-        for first, last in [(4, 6), (0, 1), (1, 4)]:  # gcd's threshold is of the whole factor
-            fresh = before.copy()
-            kernel(fresh, G, C, first, last, moved_parts, total_parts)
-            columns = slice(first * BLOCK, last * BLOCK)
-            parts[:, columns] = fresh[:, columns]
-        np.testing.assert_array_equal(parts, whole)
-        np.testing.assert_array_equal(moved_parts, moved)
-        np.testing.assert_array_equal(total_parts, total)
+        notes = kernel(kernels, shared, G, C)
+        with monkeypatch.context() as one:
+            one.setattr(parallel, "available_threads", lambda: 1)
+            notes_alone = kernel(kernels, alone, G, C)
+        np.testing.assert_array_equal(shared, alone)
+        for ours, theirs in zip(notes, notes_alone, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
 
 
 @pytest.mark.parametrize("kernel", [hals, gcd, mu])
 def test_float32_follows_float64(kernel):
     F, G, C = problem(9, 150)
     F32, G32, C32 = (A.astype(np.float32) for A in (F, G, C))
-    kernel(F, G, C, 0, n_blocks(150), *norms(F))
-    kernel(F32, G32, C32, 0, n_blocks(150), *norms(F))
+    kernel(kernels, F, G, C)
+    kernel(kernels, F32, G32, C32)
     assert F32.dtype == np.float32
     np.testing.assert_allclose(F32, F, atol=2e-3 * F.max())
+
+
+@pytest.mark.parametrize("r", [1, 4, 7])
+def test_several_sweeps_are_sweeps_one_after_another(r):
+    F, G, C = problem(r, 150)
+    one_by_one = F.copy()
+    moved, total, decrease = kernels.hals_sweep_(F, G, C, 3)
+    notes = [kernels.hals_sweep_(one_by_one, G, C) for _ in range(3)]
+    np.testing.assert_array_equal(F, one_by_one)
+    np.testing.assert_array_equal(moved, notes[0][0])
+    np.testing.assert_array_equal(total, notes[0][1])
+    assert decrease == pytest.approx(sum(note[2] for note in notes), rel=1e-12)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e9])
+def test_hals_decrease_is_that_of_the_objective_even_where_it_cancels(offset):
+    """The objective of F is subtracted from one that is a billion times larger."""
+    F, G, C = problem(6, 100)
+    F += offset  # C follows, so that the residual stays what it was
+    C += G @ np.full_like(F, offset)
+
+    def objective(F):
+        shifted = (F - offset).astype(np.longdouble)
+        residual = C - G @ np.full_like(F, offset)
+        return 0.5 * np.vdot(shifted, G @ shifted) - np.vdot(residual, shifted)
+
+    before = objective(F)
+    decrease = kernels.hals_sweep_(F, G, C)[2]
+    assert decrease == pytest.approx(float(before - objective(F)), rel=1e-4)
 
 
 def test_extrapolation_equals_its_numpy_twin():
@@ -141,7 +153,7 @@ def test_inner_products_of_columns_add_up():
 def test_mu_flushes_denormals_to_zero():
     F, G, C = problem(3, 70)
     F[1] = 1e-310
-    kernels.mu_step_(F, G, C, 1e-8, 1e-290, *norms(F), 0, 2)
+    kernels.mu_step_(F, G, C, 1e-8, 1e-290)
     assert np.all(F[1] == 0)
     assert F[0].any()
 
@@ -151,8 +163,7 @@ def test_nnls_equals_scipys(r, p):
     rng = np.random.default_rng(r)
     A = rng.random((r, r + 3))
     C = A @ rng.standard_normal((r + 3, p))
-    F = np.empty((r, p))
-    kernels.nnls_columns_(F, A @ A.T, C, 0, n_blocks(p))
+    F = kernels.nnls_columns(A @ A.T, C)
     np.testing.assert_allclose(F, reference.nnls_columns(A @ A.T, C), rtol=1e-7, atol=1e-8)
     assert (F == 0).any()
 
@@ -162,8 +173,7 @@ def test_nnls_of_an_ill_conditioned_gram_satisfies_the_optimality_conditions():
     A = np.exp(-0.5 * ((np.arange(30) - np.arange(0, 30, 2)[:, None]) / 3) ** 2)
     G = A @ A.T
     C = A @ rng.random((30, 200))
-    F = np.empty((15, 200))
-    kernels.nnls_columns_(F, G, C, 0, n_blocks(200))
+    F = kernels.nnls_columns(G, C)
     gradient = G @ F - C
     assert np.linalg.cond(G) > 1e5
     assert F.min() >= 0
@@ -176,8 +186,7 @@ def test_nnls_with_dependent_and_zero_components_is_finite_and_optimal():
     A = rng.random((4, 6))
     A = np.stack([A[0], A[0], A[1], np.zeros(6), A[2], A[0] + A[1]])
     C = A @ rng.random((6, 90))
-    F = np.empty((6, 90))
-    kernels.nnls_columns_(F, A @ A.T, C, 0, n_blocks(90))
+    F = kernels.nnls_columns(A @ A.T, C)
     gradient = A @ A.T @ F - C
     assert np.isfinite(F).all()
     assert F.min() >= 0

@@ -12,15 +12,16 @@ from threadpoolctl import threadpool_limits
 
 from nmfmerge import datasets, nmf
 from nmfmerge.data import SparseData
-from nmfmerge.kernels import available_threads, hals_sweep_, in_threads, n_blocks, parallel
+from nmfmerge.kernels import available_threads, hals_sweep_, in_threads, parallel
 
 
 @pytest.fixture
 def always_share(monkeypatch):
     """Shares even the smallest work, among three."""
     monkeypatch.setattr(parallel, "_FLOPS_PER_THREAD", 1.0)
+    monkeypatch.setattr(parallel, "_LEAST_FLOPS", 0.0)
     monkeypatch.setattr("nmfmerge.data.sparse._WORTH_SHARING", 0)
-    for module in ("nmfmerge.solvers.base", "nmfmerge.data.sparse"):
+    for module in ("nmfmerge.kernels.parallel", "nmfmerge.data.sparse"):
         monkeypatch.setattr(f"{module}.available_threads", lambda: 3)
 
 
@@ -31,7 +32,7 @@ def test_threads_do_not_change_a_bit(solver, dtype, always_share, monkeypatch):
     options = {"solver": solver, "init": "random", "tol": 1e-3}
     with threadpool_limits(1, user_api="blas"):
         shared = nmf(X, 5, **options)
-        monkeypatch.setattr("nmfmerge.solvers.base.available_threads", lambda: 1)
+        monkeypatch.setattr("nmfmerge.kernels.parallel.available_threads", lambda: 1)
         alone = nmf(X, 5, **options)
     np.testing.assert_array_equal(shared.W, alone.W)
     np.testing.assert_array_equal(shared.H, alone.H)
@@ -64,6 +65,65 @@ def test_threads_do_not_change_a_bit_of_sparse_products(kind, always_share, monk
 def test_limits_of_threadpoolctl_are_respected():
     with threadpool_limits(1, user_api="blas"):
         assert available_threads() == 1
+
+
+@pytest.fixture
+def four_blas_threads():
+    with threadpool_limits(4, user_api="blas"):
+        yield parallel._BlasThreads()
+
+
+def present(blas):
+    return set(blas._counts())
+
+
+def test_blas_gets_its_threads_back_after_a_fit(four_blas_threads):
+    blas = four_blas_threads
+    with blas.at_most(1):
+        assert present(blas) == {1}
+        assert blas.available() == 4
+    assert present(blas) == {4}
+
+
+def test_of_several_fits_the_least_limit_holds_until_the_last_is_done(four_blas_threads):
+    blas = four_blas_threads
+    first, second = blas.at_most(3), blas.at_most(2)
+    first.__enter__()
+    second.__enter__()
+    assert present(blas) == {2}
+    first.__exit__(None, None, None)  # not the order in which they began
+    assert present(blas) == {2}
+    assert blas.available() == 4
+    second.__exit__(None, None, None)
+    assert present(blas) == {4}
+
+
+def test_limits_of_blas_end_with_an_error(four_blas_threads):
+    with pytest.raises(ZeroDivisionError), four_blas_threads.at_most(1):
+        raise ZeroDivisionError
+    assert present(four_blas_threads) == {4}
+
+
+def test_a_child_process_is_free_of_the_limits_of_its_parent(four_blas_threads):
+    blas = four_blas_threads
+    with blas.at_most(1):
+        blas.after_fork()
+        assert present(blas) == {4}
+    assert present(blas) == {4}
+
+
+def test_threads_of_blas_go_with_its_products(four_blas_threads):
+    seen = {}
+    small, large = (np.random.default_rng(0).random(shape) for shape in ((60, 80), (5000, 12000)))
+    for name, X in {"small": small, "large": large, "sparse": sp.csr_array(small)}.items():
+
+        def note(progress, name=name):
+            seen[name] = present(four_blas_threads)
+            return True
+
+        nmf(X, 5, init="random", callback=note)
+    assert seen == {"small": {2}, "large": {4}, "sparse": {1}}
+    assert present(four_blas_threads) == {4}
 
 
 def test_an_error_in_another_thread_is_raised_here():
@@ -99,10 +159,9 @@ def test_a_forked_process_can_fit(always_share):
 
 def test_shares_cover_all_blocks(always_share):
     F, G, C = np.ones((3, 1000)), np.eye(3), np.full((3, 1000), 2.0)
-    norms = np.empty((n_blocks(1000), 3)), np.empty((n_blocks(1000), 3))
-    parallel.over_blocks(hals_sweep_, n_blocks(1000), 3, 1e9, F, G, C, 1, *norms)
+    moved, _, _ = hals_sweep_(F, G, C)
     assert np.all(F == 2)
-    np.testing.assert_allclose(norms[0].sum(axis=0), 1000)
+    np.testing.assert_allclose(moved, 1000)
 
 
 def test_kernels_work_where_no_cache_can_be_written():
@@ -110,9 +169,9 @@ def test_kernels_work_where_no_cache_can_be_written():
 from numba.core import caching
 caching.CacheImpl._locator_classes = []
 from nmfmerge import datasets, nmf
-from nmfmerge.kernels import hals_sweep_
+from nmfmerge.kernels.hals import _sweep_blocks_
 result = nmf(datasets.paper_example().X, 4, solver="hals", tol=1e-2)
-print(result.n_iter, hals_sweep_.stats.cache_path)
+print(result.n_iter, _sweep_blocks_.stats.cache_path)
 """
     environment = {**os.environ, "NUMBA_CACHE_DIR": ""}
     out = subprocess.run(

@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 from nmfmerge import merge_components, nmf, nmf_merge
 from nmfmerge.data import wrap
 from nmfmerge.merge import merge_weights, pair_penalty
-from nmfmerge.solvers import SOLVERS, Limits, Point, iterate
+from nmfmerge.solvers import SOLVERS, Limits, Loop, Point
 
 pytestmark = pytest.mark.filterwarnings("ignore:n_extra=. was reduced")
 
@@ -42,7 +42,7 @@ def some_iterations(X, solver, W, H, n):
     point = Point(wrap(X), np.array(W.T, order="C"), H.copy())
     errors = []
     limits = Limits(max_iter=n, callback=lambda p: errors.append(p.fitting_error))
-    iterate(SOLVERS[solver](), point, stage="final", tol=0, limits=limits)
+    Loop(SOLVERS[solver](), point, stage="final", tol=0, limits=limits).run()
     return point.Wt.T, point.H, np.array(errors)
 
 

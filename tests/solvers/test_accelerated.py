@@ -4,7 +4,7 @@ import pytest
 from nmfmerge import Interrupted, Status, datasets, metrics, nmf, nmf_merge
 from nmfmerge.data import wrap
 from nmfmerge.init import INITS
-from nmfmerge.solvers import Limits, Point, iterate
+from nmfmerge.solvers import Limits, Loop, Point
 from nmfmerge.solvers.accelerated import AcceleratedHALS
 
 
@@ -65,16 +65,21 @@ def test_it_needs_far_fewer_iterations_for_the_same_error(lcms):
 
 
 def test_tol_means_the_quality_that_it_means_for_hals():
-    """Excess over the error of full convergence, from many starts: no more than HALS leaves."""
-    excess = {"hals": [], "accelerated": []}
-    for seed in range(12):
+    """Excess over the error of full convergence, start by start: mostly no more than HALS leaves.
+
+    A few starts stop on a plateau with either solver, so means tell nothing.
+    """
+    ratios = []
+    for seed in range(24):
         X = datasets.lcms_like(60, 80, 5, random_state=seed).X
-        for solver, values in excess.items():
+        excess = []
+        for solver in ("accelerated", "hals"):
             result = nmf(X, 5, solver=solver, init="random", random_state=seed)
             end = nmf(X, 5, solver="accelerated", init=(result.W, result.H), tol=1e-6)
-            values.append(max(result.fitting_error / end.fitting_error - 1, 1e-12))
-    hals, accelerated = (np.exp(np.mean(np.log(values))) for values in excess.values())
-    assert accelerated < 1.5 * hals
+            excess.append(max(result.fitting_error / end.fitting_error - 1, 1e-12))
+        ratios.append(excess[0] / excess[1])
+    assert np.median(ratios) < 1.1
+    assert np.mean(np.array(ratios) < 1.5) > 0.75
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -87,13 +92,51 @@ def test_near_exact_fits_converge(rng, dtype):
     assert result.fitting_error < (1e-3 if dtype == np.float32 else 1e-10)
 
 
-def test_single_precision_converges_as_double_does(lcms):
-    """Steps within the rounding noise of the objective must not go on for ever."""
-    double = nmf(lcms, 8, solver="accelerated")
-    single = nmf(lcms.astype(np.float32), 8, solver="accelerated")
+def spectra_mixture(noise, seed=0):
+    """Six spectra mixed in 800 pixels; the error of a good fit is about the noise squared."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((90, 6)) ** 3 @ rng.dirichlet(np.full(6, 0.3), 800).T
+    return X * np.clip(1 + noise * rng.standard_normal(X.shape), 0, None)
+
+
+@pytest.mark.parametrize("noise", [0.1, 0.03, 0.01, 0.003])
+@pytest.mark.parametrize("seed", range(3))
+def test_single_precision_ends_where_double_does(noise, seed):
+    """Down to errors of 1e-3 %, which the objective in single precision cannot tell apart."""
+    X = spectra_mixture(noise, seed)
+    double, single = (nmf(X.astype(dtype), 6) for dtype in ("f8", "f4"))
     assert single.converged
-    assert single.n_iter < 3 * double.n_iter
-    assert single.fitting_error == pytest.approx(double.fitting_error, rel=1e-3)
+    assert single.n_iter < 1.5 * double.n_iter
+    assert single.fitting_error < 1.002 * double.fitting_error
+
+
+def test_momentum_is_not_lost_where_the_objective_cancels():
+    X = spectra_mixture(0.003).astype("f4")
+    fast, plain = (nmf(X, 6, solver=solver) for solver in ("accelerated", "hals"))
+    assert fast.fitting_error < 2e-3
+    assert fast.fitting_error <= plain.fitting_error
+    assert fast.n_iter < plain.n_iter
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_objective_never_rises_where_it_cancels(dtype):
+    """Accepted points are compared in double precision, by their exact residuals."""
+    X = spectra_mixture(1e-3 if dtype == "f4" else 1e-7).astype(dtype)
+    points = []
+    nmf(X, 6, callback=lambda p: points.append((p.W.copy(), p.H.copy())), tol=1e-6, max_iter=200)
+    errors = np.array([metrics.fitting_error(X, W, H) for W, H in points])
+    assert len(errors) > 40
+    assert errors[-1] < 1e-3
+    rounding = 1e-5 if dtype == "f4" else 1e-12
+    assert np.all(np.diff(errors) <= rounding * errors[:-1])
+
+
+@pytest.mark.parametrize("n_components", [3, 6, 10])
+def test_single_precision_ends_where_double_does_on_a_hyperspectral_image(n_components, real):
+    X = real("samson")
+    double, single = (nmf(X.astype(dtype), n_components) for dtype in ("f8", "f4"))
+    assert double.fitting_error > 1e-3
+    assert single.fitting_error < 1.002 * double.fitting_error
 
 
 def test_converged_solution_is_a_stationary_point(lcms):
@@ -105,7 +148,7 @@ def test_an_iteration_cut_off_leaves_the_better_of_two_points(lcms, monkeypatch)
     data = wrap(lcms)
     point = Point(data, *INITS["nndsvd"](data, 8, np.random.default_rng(0)))
     solver = AcceleratedHALS()
-    iterate(solver, point, stage="final", tol=0, limits=Limits(max_iter=60))
+    Loop(solver, point, stage="final", tol=0, limits=Limits(max_iter=60)).run()
     before = point.objective()
     calls = []
     original = Point.objective
@@ -117,9 +160,12 @@ def test_an_iteration_cut_off_leaves_the_better_of_two_points(lcms, monkeypatch)
         return original(self)
 
     monkeypatch.setattr(Point, "objective", interrupted)
-    outcome = iterate(solver, point, stage="final", tol=0, limits=Limits(max_iter=5))
+    loop = Loop(solver, point, stage="final", tol=0, limits=Limits(max_iter=5))
+    with pytest.raises(KeyboardInterrupt):
+        loop.run()
+    loop.cut_off()
     monkeypatch.undo()
-    assert outcome.status is Status.INTERRUPTED
+    assert loop.outcome().status is Status.INTERRUPTED
     fresh = Point(data, point.Wt, point.H)
     assert fresh.objective() <= before * (1 + 1e-12)
 

@@ -6,7 +6,7 @@ from sklearn.decomposition import non_negative_factorization
 from nmfmerge import Status, metrics
 from nmfmerge.data import wrap
 from nmfmerge.init import INITS
-from nmfmerge.solvers import SOLVERS, Limits, Point, iterate
+from nmfmerge.solvers import SOLVERS, Limits, Loop, Point
 from nmfmerge.solvers.alspgrad import _Trial
 
 
@@ -19,7 +19,7 @@ def run(solver, X, Wt, H, **options):
     point = Point(wrap(X), Wt, H)
     tol = options.pop("tol", 0.0)
     limits = Limits(**{"max_iter": 50, **options})
-    return point, iterate(SOLVERS[solver](), point, stage="final", tol=tol, limits=limits)
+    return point, Loop(SOLVERS[solver](), point, stage="final", tol=tol, limits=limits).run()
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -82,7 +82,7 @@ def test_alspgrad_subproblem_ends_near_the_nonnegative_least_squares_solution(rn
     F = np.ones((4, p))
     solver = SOLVERS["alspgrad"]()
     for _ in range(20):
-        solver.update_(F, A.T @ A, A.T @ B, np.empty((1, 4)), np.empty((1, 4)))
+        solver.update_(F, A.T @ A, A.T @ B)
     np.testing.assert_allclose(F, np.stack([nnls(A, b)[0] for b in B.T], axis=1), atol=1e-9)
 
 

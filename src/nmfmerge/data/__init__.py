@@ -2,17 +2,20 @@
 
 from typing import Any
 
-from nmfmerge.data.base import DataMatrix
+from nmfmerge.data.base import Check, DataMatrix
 from nmfmerge.data.dense import DenseData
 from nmfmerge.data.sparse import SparseData
 from nmfmerge.data.svd import TruncatedSVD
 
-__all__ = ["DataMatrix", "DenseData", "SparseData", "TruncatedSVD", "wrap"]
+__all__ = ["Check", "DataMatrix", "DenseData", "SparseData", "TruncatedSVD", "wrap"]
 
 
-def wrap(X: Any) -> DataMatrix:
-    """Wrap a checked X as a data matrix of its kind, without copying it."""
+def wrap(X: Any, unit_exponent: int = 0) -> DataMatrix:
+    """Wrap X / 4ᵏ, k the exponent of the unit, as a data matrix of its kind.
+
+    X is checked already; it is copied only if its numbers are extremely large or small.
+    """
     for kind in (DenseData, SparseData):
         if kind.accepts(X):
-            return kind(X)
+            return kind(X, unit_exponent)
     raise TypeError(f"no data matrix for X of type {type(X).__name__}")

@@ -4,17 +4,25 @@ Factors come component-major: ``Wt`` is Wᵀ (r × m) and ``H`` is r × n, both 
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import numpy as np
 
 from nmfmerge.data.svd import TruncatedSVD, block_lanczos_svd
 
+Check = Callable[[], object]  # raises to stop a long computation
+
 
 class DataMatrix(ABC):
-    """A nonnegative matrix X (m × n) behind the few operations that factorizing it needs."""
+    """A nonnegative matrix X (m × n) behind the few operations that factorizing it needs.
+
+    Everything here is of X / unit²; factors of it times ``unit``, a power of two, are factors of X.
+    In a fit the largest entry of X / unit² lies in [1/4, 1).
+    """
 
     shape: tuple[int, int]
     dtype: np.dtype
+    unit: float
     norm2: float  # ‖X‖²_F, in float64
     mean: float
 
@@ -33,8 +41,15 @@ class DataMatrix(ABC):
     def residual_norm2(self, Wt: np.ndarray, H: np.ndarray) -> float:
         """‖X − WH‖², accurate near an exact fit too; costs about half an iteration."""
 
-    def svd(self, r: int) -> TruncatedSVD:
-        """Leading ``r`` singular triplets, the same every time; kept until `forget_svd`."""
+    @abstractmethod
+    def blas_flops(self, r: int) -> float:
+        """Work of one cross product with r components that BLAS does."""
+
+    def svd(self, r: int, check: Check | None = None) -> TruncatedSVD:
+        """Leading ``r`` singular triplets, the same every time; kept until `forget_svd`.
+
+        ``check`` is called now and then, and may raise to stop.
+        """
         if self._svd is None or len(self._svd.s) < r:
             self._svd = self._compute_svd(r)
         return self._svd.head(r)

@@ -49,8 +49,8 @@ def scatter_(indptr, places, values, F, out, first, last):
 
 
 @kernel
-def residual_sums_(indptr, places, values, F_lines, F_places, sums, first, last):
-    """Add Σ(x − fit)² and Σ fit² over the stored values of some lines to sums[line]."""
+def residual_sums_(indptr, places, values, scale, F_lines, F_places, sums, first, last):
+    """Put Σ(scale·x − fit)² and Σ fit² over the stored values of some lines into sums[line]."""
     r = F_lines.shape[1]
     for i in range(first, last):
         line = F_lines[i]
@@ -61,7 +61,7 @@ def residual_sums_(indptr, places, values, F_lines, F_places, sums, first, last)
             fit = 0.0
             for t in range(r):
                 fit += line[t] * place[t]
-            difference = values[k] - fit
+            difference = scale * values[k] - fit
             squares += difference * difference
             fits += fit * fit
         sums[i, 0] = squares

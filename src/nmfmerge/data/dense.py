@@ -1,5 +1,6 @@
 """X as a dense array, C- or Fortran-ordered, used as it lies in memory."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,7 @@ from scipy.linalg import eigh
 from scipy.linalg import svd as lapack_svd
 
 from nmfmerge.data.base import DataMatrix
+from nmfmerge.data.scale import split_scale
 from nmfmerge.data.svd import TruncatedSVD
 from nmfmerge.kernels import gram64
 
@@ -19,15 +21,17 @@ _BLOCK_BYTES = 2**19
 class DenseData(DataMatrix):
     """A NumPy array as a data matrix; BLAS reads it in place in either order."""
 
-    def __init__(self, X: np.ndarray) -> None:
+    def __init__(self, X: np.ndarray, unit_exponent: int = 0) -> None:
         super().__init__()
         if not (X.flags.c_contiguous or X.flags.f_contiguous):
             X = np.ascontiguousarray(X)
-        self.X = X
+        self.unit = math.ldexp(1.0, unit_exponent)
+        self.X, self.scale = split_scale(X, unit_exponent)
         self.shape = X.shape
         self.dtype = X.dtype
-        self.norm2 = sum(float(np.vdot(block, block)) for block in _float64_blocks(X))
-        self.mean = float(X.mean(dtype=np.float64))
+        squares = sum(float(np.vdot(block, block)) for block in _float64_blocks(self.X))
+        self.norm2 = squares * self.scale**2
+        self.mean = float(self.X.mean(dtype=np.float64)) * self.scale
 
     @staticmethod
     def accepts(X: Any) -> bool:
@@ -36,17 +40,26 @@ class DenseData(DataMatrix):
 
     def HXt(self, H: np.ndarray, out: np.ndarray) -> np.ndarray:
         """Cross product (X Hᵀ)ᵀ, r × m, into ``out``."""
-        return np.dot(H, self.X.T, out=out)
+        return self._scaled_(np.dot(H, self.X.T, out=out))
 
     def WtX(self, Wt: np.ndarray, out: np.ndarray) -> np.ndarray:
         """Cross product Wᵀ X, r × n, into ``out``."""
-        return np.dot(Wt, self.X, out=out)
+        return self._scaled_(np.dot(Wt, self.X, out=out))
 
     def residual_norm2(self, Wt: np.ndarray, H: np.ndarray) -> float:
         """‖X − WH‖² by blocks of X."""
         if not self.X.flags.c_contiguous:  # X = WH is Xᵀ = HᵀWᵀ: walk along memory
-            return _residual_norm2(self.X.T, H, Wt)
-        return _residual_norm2(self.X, Wt, H)
+            return _residual_norm2(self.X.T, self.scale, H, Wt)
+        return _residual_norm2(self.X, self.scale, Wt, H)
+
+    def blas_flops(self, r: int) -> float:
+        """All of a cross product."""
+        return 2.0 * r * self.X.size
+
+    def _scaled_(self, product: np.ndarray) -> np.ndarray:
+        if self.scale != 1:
+            product *= product.dtype.type(self.scale)
+        return product
 
     def _compute_svd(self, r: int) -> TruncatedSVD:
         side = min(self.shape)
@@ -57,7 +70,7 @@ class DenseData(DataMatrix):
             if svd.s[-1] > _WELL_SEPARATED * svd.s[0]:
                 return svd
         U, s, Vt = lapack_svd(self.X, full_matrices=False, check_finite=False)
-        return TruncatedSVD.signed(U[:, :r].T.copy(), s[:r], Vt[:r].copy())
+        return TruncatedSVD.signed(U[:, :r].T.copy(), self._scaled_(s[:r]), Vt[:r].copy())
 
     def _svd_by_gram(self, r: int) -> TruncatedSVD:
         """Right vectors from the Gram of the smaller side; X times them gives the rest."""
@@ -67,6 +80,7 @@ class DenseData(DataMatrix):
             self.dtype
         )
         U, s, Yt = lapack_svd(A @ V, full_matrices=False, check_finite=False)
+        s = self._scaled_(s)
         left, right = U.T, Yt @ V.T
         if A is self.X:
             return TruncatedSVD.signed(left, s, right)
@@ -85,13 +99,14 @@ def _float64_blocks(X: np.ndarray):  # type: ignore[no-untyped-def]
         yield X[start : start + rows].astype(np.float64, copy=False)
 
 
-def _residual_norm2(X: np.ndarray, Wt: np.ndarray, H: np.ndarray) -> float:
+def _residual_norm2(X: np.ndarray, scale: float, Wt: np.ndarray, H: np.ndarray) -> float:
     rows = _rows_per_block(X)
     H64 = H.astype(np.float64, copy=False)
     total = 0.0
     for start in range(0, X.shape[0], rows):
         W_block = Wt[:, start : start + rows].T.astype(np.float64, copy=False)
         residual = W_block @ H64
-        residual -= X[start : start + rows]
+        block = X[start : start + rows]
+        residual -= block if scale == 1 else block * np.float64(scale)
         total += float(np.vdot(residual, residual))
     return total

@@ -1,5 +1,6 @@
 """X as a SciPy sparse matrix or array, CSR or CSC; it is neither copied nor made dense."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,7 @@ import scipy.sparse as sp
 
 from nmfmerge.data.base import DataMatrix
 from nmfmerge.data.csr import gather_, residual_sums_, scatter_
+from nmfmerge.data.scale import split_scale
 from nmfmerge.kernels import available_threads, gram64, in_threads
 
 _WORTH_SHARING = 100_000  # stored values
@@ -15,13 +17,17 @@ _WORTH_SHARING = 100_000  # stored values
 class SparseData(DataMatrix):
     """A CSR or CSC matrix as a data matrix; only its stored values are read."""
 
-    def __init__(self, X: Any) -> None:
+    def __init__(self, X: Any, unit_exponent: int = 0) -> None:
         super().__init__()
         self.X = X
         self.shape = X.shape
         self.dtype = X.dtype
-        self.mean = float(X.data.sum(dtype=np.float64) / (X.shape[0] * X.shape[1]))
-        self.norm2 = float(np.einsum("i,i->", X.data, X.data, dtype=np.float64))
+        self.unit = math.ldexp(1.0, unit_exponent)
+        self.values, self.scale = split_scale(X.data, unit_exponent)
+        total = float(self.values.sum(dtype=np.float64)) * self.scale
+        squares = float(np.einsum("i,i->", self.values, self.values, dtype=np.float64))
+        self.mean = total / (X.shape[0] * X.shape[1])
+        self.norm2 = squares * self.scale**2
         self._line_bounds, self._place_bounds = self._shares()
         self._scratch: dict[str, np.ndarray] = {}
 
@@ -47,9 +53,13 @@ class SparseData(DataMatrix):
         lines, places = (Wt, H) if self.X.format == "csr" else (H, Wt)
         sums = np.empty((lines.shape[1], 2))
         factors = (np.ascontiguousarray(F.T, dtype=np.float64) for F in (lines, places))
-        self._in_threads(residual_sums_, self._line_bounds, *factors, sums)
+        self._in_threads(residual_sums_, self._line_bounds, self.scale, *factors, sums)
         stored, fitted = sums.sum(axis=0)
         return float(stored + max(0.0, everywhere - fitted))
+
+    def blas_flops(self, r: int) -> float:
+        """None: the products are our own."""
+        return 0.0
 
     def _gather(self, F: np.ndarray, out: np.ndarray) -> np.ndarray:
         """Product for the lines, from a factor of the places."""
@@ -72,12 +82,12 @@ class SparseData(DataMatrix):
         source[:] = F.T
         target = self._buffer(wanted, (out.shape[1], len(F)))
         self._in_threads(kernel, bounds, source, target)
-        out[:] = target.T
+        np.multiply(target.T, target.dtype.type(self.scale), out=out)
         return out
 
     def _in_threads(self, kernel: Any, bounds: list[int], *arguments: Any) -> None:
         X = self.X
-        in_threads(kernel, bounds, X.indptr, X.indices, X.data, *arguments)
+        in_threads(kernel, bounds, X.indptr, X.indices, self.values, *arguments)
 
     def _buffer(self, name: str, shape: tuple[int, int]) -> np.ndarray:
         """A kept array, so that iterations allocate nothing of the size of a factor."""

@@ -5,27 +5,26 @@ Every kernel improves a component-major factor ``F`` (r × p) for the quadratic 
 cross product ``C`` (r × p) of the other factor with the data. Kernels never see the data
 matrix and never check their arguments.
 
-A kernel works through ``F`` in blocks of ``BLOCK`` columns, from block ``first`` to before block
-``last``. Columns are independent and sums are kept per block, so the result has the same bits
-however the blocks are dealt out.
+A kernel works through ``F`` in blocks of ``BLOCK`` columns, which are dealt out to threads where
+there is enough to do. Columns are independent and sums are kept per block, so the result has the
+same bits for any number of threads.
 """
 
 from nmfmerge.kernels.alspgrad import projected_norm, projected_step_
-from nmfmerge.kernels.blocks import BLOCK, n_blocks
 from nmfmerge.kernels.extrapolate import extrapolate_
-from nmfmerge.kernels.gcd import gcd_largest_decrease_, gcd_sweep_
+from nmfmerge.kernels.gcd import gcd_largest_decrease, gcd_sweep_
 from nmfmerge.kernels.gram import gram64
 from nmfmerge.kernels.hals import hals_sweep_
 from nmfmerge.kernels.mu import mu_step_
-from nmfmerge.kernels.nnls import nnls_columns_
-from nmfmerge.kernels.parallel import available_threads, in_threads, over_blocks
+from nmfmerge.kernels.nnls import nnls_columns
+from nmfmerge.kernels.parallel import available_threads, blas_for, in_threads
 from nmfmerge.kernels.steps import inner_product, largest_step, note_steps_
 
 __all__ = [
-    "BLOCK",
     "available_threads",
+    "blas_for",
     "extrapolate_",
-    "gcd_largest_decrease_",
+    "gcd_largest_decrease",
     "gcd_sweep_",
     "gram64",
     "hals_sweep_",
@@ -33,10 +32,8 @@ __all__ = [
     "inner_product",
     "largest_step",
     "mu_step_",
-    "n_blocks",
-    "nnls_columns_",
+    "nnls_columns",
     "note_steps_",
-    "over_blocks",
     "projected_norm",
     "projected_step_",
 ]

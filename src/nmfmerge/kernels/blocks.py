@@ -10,14 +10,24 @@ BLOCK = 64
 # Sums may be reordered and multiply-adds fused; NaN and infinity keep their meaning.
 FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
 
+_OPTIONS = {"nogil": True, "fastmath": FASTMATH}
+
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile on the first call, without the GIL, and keep the machine code for later processes."""
-    options = {"nogil": True, "fastmath": FASTMATH}
     try:
-        return numba.njit(cache=True, **options)(function)
+        return numba.njit(cache=True, **_OPTIONS)(function)
     except RuntimeError:  # no folder that could be written to keep it in
-        return numba.njit(**options)(function)
+        return numba.njit(**_OPTIONS)(function)
+
+
+def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A part of kernels, always compiled into them.
+
+    A kernel that called another compiled function would be linked to one of two copies of it, which
+    round differently: one in the process that compiles it, the other where it comes from the cache.
+    """
+    return numba.njit(inline="always", **_OPTIONS)(function)
 
 
 def n_blocks(p: int) -> int:

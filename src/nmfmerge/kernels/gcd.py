@@ -2,12 +2,31 @@
 
 import numpy as np
 
-from nmfmerge.kernels.blocks import BLOCK, kernel
+from nmfmerge.kernels.blocks import BLOCK, inlined, kernel
+from nmfmerge.kernels.parallel import add_blocks, over_blocks
+
+_STEPS = 3  # rough number of steps taken in a column, to guess the work
+
+
+def gcd_largest_decrease(F, G, C):
+    """What one step of one coordinate can bring at the most."""
+    flops = 2.0 * F.size * len(F)
+    return over_blocks(_decrease_blocks_, F, 1, flops, G, C).max()
+
+
+def gcd_sweep_(F, G, C, threshold):
+    """Take greedy steps in each column of F, in place, while one brings more than ``threshold``.
+
+    At most r² steps a column. Returns ``‖new − old‖²`` and ``‖new + old‖²`` of each component.
+    """
+    r = len(F)
+    flops = 2.0 * F.size * r * _STEPS
+    sums = add_blocks(over_blocks(_sweep_blocks_, F, 2 * r, flops, G, C, F.dtype.type(threshold)))
+    return sums[:r], sums[r:]
 
 
 @kernel
-def gcd_largest_decrease_(F, G, C, largest, first, last):
-    """Put into largest[block] what one step of one coordinate can bring at the most."""
+def _decrease_blocks_(F, G, C, notes, first, last):
     r, p = F.shape
     columns, gradients = np.empty((BLOCK, r), F.dtype), np.empty((BLOCK, r), F.dtype)
     decrease = np.empty(r, F.dtype)
@@ -15,18 +34,15 @@ def gcd_largest_decrease_(F, G, C, largest, first, last):
     for block in range(first, last):
         width = min(BLOCK, p - block * BLOCK)
         _load_(columns, gradients, F, G, C, block * BLOCK, width)
-        largest[block] = 0
+        largest = 0.0
         for b in range(width):
             _note_decreases_(decrease, columns[b], gradients[b], curvature, inverse)
-            largest[block] = max(largest[block], decrease[_largest(decrease)])
+            largest = max(largest, decrease[_largest(decrease)])
+        notes[block, 0] = largest
 
 
 @kernel
-def gcd_sweep_(F, G, C, threshold, moved, total, first, last):
-    """Take greedy steps in each column of F, in place, while one brings more than ``threshold``.
-
-    ``moved`` and ``total`` are as in `hals_sweep_`. At most r² steps a column.
-    """
+def _sweep_blocks_(F, G, C, threshold, notes, first, last):
     r, p = F.shape
     zero = F.dtype.type(0)
     columns, gradients = np.empty((BLOCK, r), F.dtype), np.empty((BLOCK, r), F.dtype)
@@ -58,11 +74,11 @@ def gcd_sweep_(F, G, C, threshold, moved, total, first, last):
                 difference += (new - old) * (new - old)
                 size += (new + old) * (new + old)
                 target[b] = new
-            moved[block, t] = difference
-            total[block, t] = size
+            notes[block, t] = difference
+            notes[block, r + t] = size
 
 
-@kernel
+@inlined
 def _curvatures(G):
     """Diagonal of G and its inverse, 0 where it is 0: such coordinates rest."""
     r = G.shape[0]
@@ -74,7 +90,7 @@ def _curvatures(G):
     return curvature, inverse
 
 
-@kernel
+@inlined
 def _load_(columns, gradients, F, G, C, start, width):
     """Copy columns of F, each in one piece, and compute their gradients ``G f − c``."""
     r = F.shape[0]
@@ -93,7 +109,7 @@ def _load_(columns, gradients, F, G, C, start, width):
                     gradient[t] += value * row[t]
 
 
-@kernel
+@inlined
 def _note_decreases_(decrease, column, gradient, curvature, inverse):
     """What the best step of each coordinate alone would bring."""
     zero = column.dtype.type(0)
@@ -105,7 +121,7 @@ def _note_decreases_(decrease, column, gradient, curvature, inverse):
         decrease[t] = -step * (gradient[t] + half * curvature[t] * step)
 
 
-@kernel
+@inlined
 def _largest(values):
     """Index of the first of the largest values."""
     best, most = 0, values[0]

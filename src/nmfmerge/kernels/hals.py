@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from nmfmerge.kernels.blocks import BLOCK, kernel
+from nmfmerge.kernels.blocks import BLOCK, inlined, kernel
+from nmfmerge.kernels.parallel import add_blocks, over_blocks
 
 
-@kernel
-def hals_sweep_(F, G, C, n_sweeps, moved, total, first, last):
+def hals_sweep_(F, G, C, n_sweeps=1):
     """Sweep ``n_sweeps`` times over the components of F, in place.
 
     For component t, with the components before it already updated:
@@ -22,15 +22,27 @@ def hals_sweep_(F, G, C, n_sweeps, moved, total, first, last):
         Cross product of the other factor with the data.
     n_sweeps : int
         How often; a block of columns stays in cache for all of them.
-    moved, total : float64 arrays (n_blocks, r)
-        Receive, per block and component, ``‖new − old‖²`` and ``‖new + old‖²`` of the first sweep.
-    first, last : int
-        The blocks to work on.
+
+    Returns
+    -------
+    moved, total : float64 arrays (r,)
+        ``‖new − old‖²`` and ``‖new + old‖²`` of each component in the first sweep.
+    decrease : float
+        By how much the objective ``½⟨F, G F⟩ − ⟨C, F⟩`` fell: a sum of decreases, none of them
+        negative, so that it is exact where the objective itself cancels.
     """
+    r = len(F)
+    flops = 2.0 * F.size * r * n_sweeps
+    sums = add_blocks(over_blocks(_sweep_blocks_, F, 2 * r + 1, flops, G, C, n_sweeps))
+    return sums[:r], sums[r : 2 * r], sums[2 * r]
+
+
+@kernel
+def _sweep_blocks_(F, G, C, n_sweeps, notes, first, last):
     r, p = F.shape
     S = np.zeros((r, BLOCK), F.dtype)  # the block of F, contiguous, padded with zeros
     A = np.zeros((4, BLOCK), F.dtype)
-    rest = np.empty((2, r))
+    rest = np.empty(2 * r)
     for block in range(first, last):
         start = block * BLOCK
         width = min(BLOCK, p - start)
@@ -41,9 +53,18 @@ def hals_sweep_(F, G, C, n_sweeps, moved, total, first, last):
             row = S[t]
             for b in range(width):
                 row[b] = source[b]
-        _sweep(S, G, C, A, moved[block], total[block], start, width)
-        for _ in range(n_sweeps - 1):
-            _sweep(S, G, C, A, rest[0], rest[1], start, width)
+        decrease = 0.0
+        for sweep in range(n_sweeps):
+            norms = notes[block] if sweep == 0 else rest
+            # Four components at a time share the loads of S. Each of them sees the old values of
+            # the four in its residual, and is corrected for what those before it moved.
+            for t in range(0, r - 3, 4):
+                _residuals(A[0], A[1], A[2], A[3], C, G, S, t, start, width)
+                decrease += _move_four(S, A[0], A[1], A[2], A[3], G, norms, t)
+            for t in range(r - r % 4, r):
+                _residual(A[0], C[t], G[t], S, start, width)
+                decrease += _move_one(S, A[0], G, norms, t)
+        notes[block, 2 * r] = decrease
         for t in range(r):
             target = F[t, start : start + width]
             row = S[t]
@@ -51,23 +72,7 @@ def hals_sweep_(F, G, C, n_sweeps, moved, total, first, last):
                 target[b] = row[b]
 
 
-@kernel
-def _sweep(S, G, C, A, moved, total, start, width):
-    """Sweep once over the components of the block S.
-
-    Four components at a time share the loads of S. Each of them sees the old values of the four
-    in its residual, and is corrected for what those before it moved.
-    """
-    r = S.shape[0]
-    for t in range(0, r - 3, 4):
-        _residuals(A[0], A[1], A[2], A[3], C, G, S, t, start, width)
-        _move_four(S, A[0], A[1], A[2], A[3], G, moved, total, t)
-    for t in range(r - r % 4, r):
-        _residual(A[0], C[t], G[t], S, start, width)
-        moved[t], total[t] = _move_one(S[t], A[0], G[t, t])
-
-
-@kernel
+@inlined
 def _residuals(a0, a1, a2, a3, C, G, S, t, start, width):
     """Put ``c − G S`` of components t … t + 3 into a0 … a3."""
     r = S.shape[0]
@@ -101,7 +106,7 @@ def _residuals(a0, a1, a2, a3, C, G, S, t, start, width):
             a3[b] -= h3 * y
 
 
-@kernel
+@inlined
 def _residual(a, c, g, S, start, width):
     """Put ``c − g S`` of one component into a."""
     c = c[start : start + width]
@@ -116,30 +121,41 @@ def _residual(a, c, g, S, start, width):
             a[b] -= h * x[b]
 
 
-@kernel
-def _move_four(S, a0, a1, a2, a3, G, moved, total, t):
-    """Move components t … t + 3 to their minima, one after another, and note how far."""
+@inlined
+def _move_four(S, a0, a1, a2, a3, G, norms, t):
+    """Move components t … t + 3 to their minima, one after another; return the decrease.
+
+    A component that moves by d against the residual a, with curvature g, lowers the objective by
+    ``d (a − g d / 2)``.
+    """
+    r = S.shape[0]
     s0, s1, s2, s3 = S[t], S[t + 1], S[t + 2], S[t + 3]
     one = S.dtype.type(1)
-    i0, i1 = _inverse(one, G[t, t]), _inverse(one, G[t + 1, t + 1])
-    i2, i3 = _inverse(one, G[t + 2, t + 2]), _inverse(one, G[t + 3, t + 3])
+    g00, g11, g22, g33 = G[t, t], G[t + 1, t + 1], G[t + 2, t + 2], G[t + 3, t + 3]
+    i0, i1, i2, i3 = _inverse(one, g00), _inverse(one, g11), _inverse(one, g22), _inverse(one, g33)
     g10, g20, g30 = G[t + 1, t], G[t + 2, t], G[t + 3, t]
     g21, g31, g32 = G[t + 2, t + 1], G[t + 3, t + 1], G[t + 3, t + 2]
+    half = S.dtype.type(0.5)
     zero = S.dtype.type(0)
     moved0, moved1, moved2, moved3 = zero, zero, zero, zero
     total0, total1, total2, total3 = zero, zero, zero, zero
+    slope0, slope1, slope2, slope3 = zero, zero, zero, zero
     for b in range(BLOCK):
         x0, x1, x2, x3 = s0[b], s1[b], s2[b], s3[b]
-        y0 = x0 + a0[b] * i0
+        e0 = a0[b]
+        y0 = x0 + e0 * i0
         y0 = y0 if y0 > zero else zero
         d0 = y0 - x0
-        y1 = x1 + (a1[b] - g10 * d0) * i1
+        e1 = a1[b] - g10 * d0
+        y1 = x1 + e1 * i1
         y1 = y1 if y1 > zero else zero
         d1 = y1 - x1
-        y2 = x2 + (a2[b] - g20 * d0 - g21 * d1) * i2
+        e2 = a2[b] - g20 * d0 - g21 * d1
+        y2 = x2 + e2 * i2
         y2 = y2 if y2 > zero else zero
         d2 = y2 - x2
-        y3 = x3 + (a3[b] - g30 * d0 - g31 * d1 - g32 * d2) * i3
+        e3 = a3[b] - g30 * d0 - g31 * d1 - g32 * d2
+        y3 = x3 + e3 * i3
         y3 = y3 if y3 > zero else zero
         d3 = y3 - x3
         s0[b], s1[b], s2[b], s3[b] = y0, y1, y2, y3
@@ -151,28 +167,44 @@ def _move_four(S, a0, a1, a2, a3, G, moved, total, t):
         total1 += (x1 + y1) * (x1 + y1)
         total2 += (x2 + y2) * (x2 + y2)
         total3 += (x3 + y3) * (x3 + y3)
-    moved[t], moved[t + 1], moved[t + 2], moved[t + 3] = moved0, moved1, moved2, moved3
-    total[t], total[t + 1], total[t + 2], total[t + 3] = total0, total1, total2, total3
+        slope0 += d0 * e0
+        slope1 += d1 * e1
+        slope2 += d2 * e2
+        slope3 += d3 * e3
+    norms[t], norms[t + 1], norms[t + 2], norms[t + 3] = moved0, moved1, moved2, moved3
+    norms[r + t], norms[r + t + 1], norms[r + t + 2], norms[r + t + 3] = (
+        total0, total1, total2, total3
+    )  # fmt: skip
+    return (
+        (slope0 - half * g00 * moved0)
+        + (slope1 - half * g11 * moved1)
+        + (slope2 - half * g22 * moved2)
+        + (slope3 - half * g33 * moved3)
+    )
 
 
-@kernel
-def _move_one(row, residual, curvature):
-    """Move one component to its minimum; return how far."""
-    zero = row.dtype.type(0)
-    inverse = _inverse(row.dtype.type(1), curvature)
-    moved = zero
-    total = zero
+@inlined
+def _move_one(S, residual, G, norms, t):
+    """Move one component to its minimum; return the decrease."""
+    row = S[t]
+    curvature = G[t, t]
+    zero = S.dtype.type(0)
+    inverse = _inverse(S.dtype.type(1), curvature)
+    moved, total, slope = zero, zero, zero
     for b in range(BLOCK):
         old = row[b]
         new = old + residual[b] * inverse
         new = new if new > zero else zero
-        moved += (new - old) * (new - old)
+        step = new - old
+        moved += step * step
         total += (new + old) * (new + old)
+        slope += step * residual[b]
         row[b] = new
-    return moved, total
+    norms[t], norms[S.shape[0] + t] = moved, total
+    return slope - S.dtype.type(0.5) * curvature * moved
 
 
-@kernel
+@inlined
 def _inverse(one, curvature):
     """1/curvature, or 0, which leaves a component where it is, for none."""
     return one / curvature if curvature > 0 else one - one

@@ -3,15 +3,25 @@
 import numpy as np
 
 from nmfmerge.kernels.blocks import BLOCK, kernel
+from nmfmerge.kernels.parallel import add_blocks, over_blocks
+
+
+def mu_step_(F, G, C, offset, tiny):
+    """Update ``F ← F ∘ C / (G F + offset)`` in place; zeros stay zero.
+
+    Values below ``tiny`` become zero, for denormal numbers are slow. Returns ``‖new − old‖²`` and
+    ``‖new + old‖²`` of each component.
+    """
+    r = len(F)
+    kind = F.dtype.type
+    sums = add_blocks(
+        over_blocks(_step_blocks_, F, 2 * r, 2.0 * F.size * r, G, C, kind(offset), kind(tiny))
+    )
+    return sums[:r], sums[r:]
 
 
 @kernel
-def mu_step_(F, G, C, offset, tiny, moved, total, first, last):
-    """Update ``F ← F ∘ C / (G F + offset)`` in place; zeros stay zero.
-
-    Values below ``tiny`` become zero, for denormal numbers are slow. ``moved`` and ``total`` are
-    as in `hals_sweep_`.
-    """
+def _step_blocks_(F, G, C, offset, tiny, notes, first, last):
     r, p = F.shape
     zero = F.dtype.type(0)
     S = np.empty((r, BLOCK), F.dtype)
@@ -46,5 +56,5 @@ def mu_step_(F, G, C, offset, tiny, moved, total, first, last):
                 difference += (new - old) * (new - old)
                 size += (new + old) * (new + old)
                 target[b] = new
-            moved[block, t] = difference
-            total[block, t] = size
+            notes[block, t] = difference
+            notes[block, r + t] = size

@@ -6,27 +6,35 @@ iteration, begun from there and working on the Gram alone, ends at the solution 
 
 import numpy as np
 
-from nmfmerge.kernels.blocks import BLOCK, kernel
+from nmfmerge.kernels.blocks import BLOCK, inlined, kernel
+from nmfmerge.kernels.parallel import over_blocks
 
 _SWEEPS = 20
 _DEPENDENT = 1e-13  # a squared pivot below this (unit diagonal) marks a dependent column
 
 
-@kernel
-def nnls_columns_(F, G, C, first, last):
-    """Overwrite F with ``argmin ½ fᵀG f − cᵀf, f ≥ 0`` for each column c of C.
+def nnls_columns(G, C):
+    """Solve ``min ½ fᵀG f − cᵀf, f ≥ 0`` for each column c of C.
 
     Parameters
     ----------
-    F : array (r, p)
-        Receives the solutions.
     G : float64 array (r, r)
-        Gram of the known factor.
+        Gram of the known factor; it may be singular.
     C : array (r, p)
         Cross product of the known factor with the data.
-    first, last : int
-        The blocks of columns to work on.
+
+    Returns
+    -------
+    F : array (r, p)
+        The solutions, of the kind of C.
     """
+    F = np.empty_like(C)
+    over_blocks(_solve_blocks_, F, 0, 1.0 * _SWEEPS * F.size * len(F), G, C)
+    return F
+
+
+@kernel
+def _solve_blocks_(F, G, C, notes, first, last):
     r, p = F.shape
     scale = np.zeros(r)
     for t in range(r):
@@ -53,7 +61,7 @@ def nnls_columns_(F, G, C, first, last):
             F[t, j] = x[t] * scale[t]
 
 
-@kernel
+@inlined
 def _descend(x, G, c):
     """Start from zero and sweep over the coordinates; G has a unit diagonal (or zero rows)."""
     x[:] = 0
@@ -67,7 +75,7 @@ def _descend(x, G, c):
                 x[t] = value if value > 0 else 0.0
 
 
-@kernel
+@inlined
 def _active_set(x, G, c, passive, target, L, index):
     """Lawson & Hanson's iteration from the feasible x whose support is ``passive``."""
     r = x.size
@@ -75,12 +83,12 @@ def _active_set(x, G, c, passive, target, L, index):
     for t in range(r):
         largest = max(largest, abs(c[t]))
     tolerance = 10 * r * np.finfo(np.float64).eps * largest
-    for _ in range(3 * r + 10):
-        while not _solve_passive(target, G, c, passive, L, index):
-            pass
-        while not _step_to(x, target, passive):
-            while not _solve_passive(target, G, c, passive, L, index):
-                pass
+    added = 0
+    while added < 3 * r + 10:
+        if not _solve_passive(target, G, c, passive, L, index):
+            continue  # a dependent component has left the passive set
+        if not _step_to(x, target, passive):
+            continue  # a component has come to zero and left it
         best = -1
         slope = tolerance
         for t in range(r):
@@ -94,9 +102,10 @@ def _active_set(x, G, c, passive, target, L, index):
         if best < 0:
             return
         passive[best] = True
+        added += 1
 
 
-@kernel
+@inlined
 def _solve_passive(target, G, c, passive, L, index):
     """Solve on the passive set by Cholesky; drop a dependent column and return False."""
     k = 0
@@ -129,7 +138,7 @@ def _solve_passive(target, G, c, passive, L, index):
     return True
 
 
-@kernel
+@inlined
 def _step_to(x, target, passive):
     """Move x towards target as far as it stays nonnegative; True when it arrived."""
     reach = 1.0

@@ -1,25 +1,25 @@
-"""Deals the blocks of a kernel out to threads, as many as BLAS may use.
+"""Threads: how many a fit may use, how many of them BLAS gets, and kernels dealt out to the rest.
 
 Kernels release the GIL, so plain Python threads do; they sleep when idle and fight with nobody.
 The caller takes the first share itself, so a full pool (several fits at once) delays nobody.
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from functools import cache
+from threading import Lock
 from typing import Any
 
+import numpy as np
 from threadpoolctl import ThreadpoolController
 
-# Two cores halve the time of a kernel that runs alone. Right after a BLAS product they gain nothing
-# for some milliseconds, while OpenBLAS's idle thread spins on the other core, so small work stays.
-_FLOPS_PER_THREAD = 1e8
+from nmfmerge.kernels.blocks import kernel, n_blocks
 
-
-@cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController().select(user_api="blas")
+_FLOPS_PER_THREAD = 5e6  # of a kernel, where waking threads pays:
+_LEAST_FLOPS = 1.5e7
+_LARGE_PRODUCT = 5e8  # flops of a product beside which everything else is small
 
 
 @cache
@@ -27,37 +27,132 @@ def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="nmfmerge")
 
 
+class _BlasThreads:
+    """The number of threads of BLAS, which is one setting for the whole process.
+
+    Fits that run at once share it: while any of them limits it, the least limit holds; after the
+    last of them it is what it was before the first.
+    """
+
+    def __init__(self) -> None:
+        self._controller = ThreadpoolController().select(user_api="blas")
+        self._lock = Lock()
+        self._limits: list[int] = []
+        self._usual = self._present = self._counts()
+
+    def available(self) -> int:
+        """Threads that BLAS may use when no fit limits it."""
+        counts = self._usual if self._limits else self._counts()
+        return max(1, min(counts, default=1))
+
+    @contextmanager
+    def at_most(self, n: int) -> Iterator[None]:
+        """Hold BLAS to ``n`` threads."""
+        self._limit(self._limits.append, n)
+        try:
+            yield
+        finally:
+            self._limit(self._drop, n)
+
+    def after_fork(self) -> None:
+        """In a child process, no other thread fits."""
+        self._lock = Lock()
+        self._limit(lambda _: self._limits.clear(), 0)
+
+    def _limit(self, change: Callable[[int], object], n: int) -> None:
+        with self._lock:
+            if not self._limits:
+                self._usual = self._present = self._counts()
+            change(n)
+            least = min(self._limits, default=max(self._usual, default=1))
+            wanted = [min(usual, least) for usual in self._usual]
+            if wanted != self._present:
+                for library, count in zip(self._controller.lib_controllers, wanted, strict=True):
+                    library.set_num_threads(count)
+            self._present = wanted
+
+    def _drop(self, n: int) -> None:
+        if n in self._limits:  # not in a child process that was forked meanwhile
+            self._limits.remove(n)
+
+    def _counts(self) -> list[int]:
+        return [library.num_threads for library in self._controller.lib_controllers]
+
+
+@cache
+def _blas() -> _BlasThreads:
+    return _BlasThreads()
+
+
+def _after_fork() -> None:
+    _pool.cache_clear()  # threads do not survive a fork
+    if _blas.cache_info().currsize:
+        _blas().after_fork()
+
+
 if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
-    os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive a fork
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def available_threads() -> int:
-    """As many threads as BLAS may use now: OMP_NUM_THREADS, threadpoolctl and joblib decide."""
-    counts = [library.num_threads for library in _controller().lib_controllers]
-    return max(1, min(counts, default=1))
+    """Threads that a fit may use: OMP_NUM_THREADS, threadpoolctl and joblib decide."""
+    return _blas().available()
+
+
+def blas_for(flops: float) -> Any:
+    """Context in which BLAS has as many threads as serve a fit with products of so many flops.
+
+    BLAS's threads wait for their next product by spinning, on cores that the rest of an iteration
+    needs, and on a busy machine they wait for one another. So they get half of the cores unless
+    products are so large that nothing else counts, and one if BLAS has no products to do.
+    """
+    if flops == 0:
+        return _blas().at_most(1)
+    available = available_threads()
+    return _blas().at_most(available if flops >= _LARGE_PRODUCT else max(1, available // 2))
 
 
 def over_blocks(
-    kernel: Callable[..., None], n_blocks: int, threads: int, flops: float, *arguments: Any
-) -> None:
-    """Call ``kernel(*arguments, first, last)`` over all blocks, in up to ``threads`` shares.
+    kernel: Callable[..., None], F: np.ndarray, n_notes: int, flops: float, *arguments: Any
+) -> np.ndarray:
+    """Call ``kernel(F, *arguments, notes, first, last)`` over all blocks of columns of F.
 
     Parameters
     ----------
     kernel : callable
-        A kernel whose last two arguments are the blocks to work on.
-    n_blocks : int
-        Number of blocks.
-    threads : int
-        Most threads to use.
+        Works on the blocks from first to before last, and writes what it has to tell of each
+        into ``notes[block]``.
+    F : array (r, p)
+        Factor; its columns are dealt out.
+    n_notes : int
+        How many numbers the kernel notes for a block.
     flops : float
         Rough work of the whole; small work stays in this thread.
+
+    Returns
+    -------
+    notes : float64 array (n_blocks, n_notes)
     """
-    shares = int(min(threads, n_blocks, flops / _FLOPS_PER_THREAD))
-    if shares <= 1:
-        kernel(*arguments, 0, n_blocks)
-        return
-    in_threads(kernel, [n_blocks * i // shares for i in range(shares + 1)], *arguments)
+    n = n_blocks(F.shape[1])
+    notes = np.empty((n, n_notes))
+    shares = 1
+    if flops >= _LEAST_FLOPS:
+        shares = int(min(available_threads(), n, flops / _FLOPS_PER_THREAD))
+    if shares == 1:
+        kernel(F, *arguments, notes, 0, n)
+    else:
+        in_threads(kernel, [n * i // shares for i in range(shares + 1)], F, *arguments, notes)
+    return notes
+
+
+@kernel
+def add_blocks(notes):
+    """Sum over blocks, always in their order."""
+    total = np.zeros(notes.shape[1])
+    for block in range(notes.shape[0]):
+        for t in range(notes.shape[1]):
+            total[t] += notes[block, t]
+    return total
 
 
 def in_threads(kernel: Callable[..., None], bounds: Sequence[int], *arguments: Any) -> None:

@@ -6,16 +6,17 @@ from scipy.optimize import nnls
 
 
 def hals_sweep_(F, G, C):
-    """Twin of one `nmfmerge.kernels.hals.hals_sweep_`; returns ``‖new − old‖², ‖new + old‖²``."""
+    """Twin of one sweep of `nmfmerge.kernels.hals.hals_sweep_`."""
     old = F.copy()
     for t in range(len(F)):
         if G[t, t] > 0:
             F[t] = np.maximum(0, F[t] + (C[t] - G[t] @ F) / G[t, t])
-    return _norms(F, old)
+    gradient = G @ (F + old) / 2 - C  # in the middle: the objective is quadratic
+    return *_norms(F, old), np.vdot(gradient, old - F)
 
 
 def gcd_largest_decrease(F, G, C):
-    """Twin of `nmfmerge.kernels.gcd.gcd_largest_decrease_`."""
+    """Twin of `nmfmerge.kernels.gcd.gcd_largest_decrease`."""
     _, decrease = _single_steps(F, G, G @ F - C)
     return max(0.0, decrease.max())
 
@@ -63,7 +64,7 @@ def extrapolate_(F, previous, beta):
 
 
 def nnls_columns(G, C):
-    """Twin of `nmfmerge.kernels.nnls.nnls_columns_` for a positive definite G."""
+    """Twin of `nmfmerge.kernels.nnls.nnls_columns` for a positive definite G."""
     R = cholesky(G)
     return np.stack([nnls(R, y)[0] for y in np.linalg.solve(R.T, C).T], axis=1)
 

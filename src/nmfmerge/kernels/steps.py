@@ -8,15 +8,9 @@ from nmfmerge.kernels.blocks import kernel
 @kernel
 def note_steps_(ratio, moved, total):
     """Raise ratio[t] to ‖new − old‖/‖new + old‖ of component t; 0 where it was and is zero."""
-    n_blocks, r = moved.shape
-    for t in range(r):
-        difference = 0.0
-        size = 0.0
-        for block in range(n_blocks):
-            difference += moved[block, t]
-            size += total[block, t]
-        if size > 0:
-            ratio[t] = max(ratio[t], np.sqrt(difference / size))
+    for t in range(ratio.size):
+        if total[t] > 0:
+            ratio[t] = max(ratio[t], np.sqrt(moved[t] / total[t]))
 
 
 @kernel

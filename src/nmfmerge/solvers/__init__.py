@@ -5,7 +5,7 @@ from nmfmerge.solvers.alspgrad import ALSPGrad
 from nmfmerge.solvers.base import Solver
 from nmfmerge.solvers.gcd import GCD
 from nmfmerge.solvers.hals import HALS
-from nmfmerge.solvers.loop import Limits, Outcome, Progress, iterate
+from nmfmerge.solvers.loop import Limits, Loop, Outcome, OutOfTime, Progress
 from nmfmerge.solvers.mu import MU
 from nmfmerge.solvers.point import Point
 
@@ -25,9 +25,10 @@ __all__ = [
     "ALSPGrad",
     "AcceleratedHALS",
     "Limits",
+    "Loop",
+    "OutOfTime",
     "Outcome",
     "Point",
     "Progress",
     "Solver",
-    "iterate",
 ]

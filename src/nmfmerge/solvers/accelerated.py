@@ -2,23 +2,27 @@
 
 After Ang & Gillis 2019 (extrapolated HALS) and Gillis & Glineur 2012 (several sweeps). What is new
 here: a step whose objective rises is taken back to the last point that was accepted, from where a
-plain step cannot rise, so the objective of accepted points never does; and the step rule's
-``tol`` is calibrated to mean what it means for HALS.
+plain step cannot rise, so the objective of accepted points never does; near an exact fit, where the
+objective is a small difference of large numbers, the rise is summed up from its parts instead; and
+the step rule's ``tol`` is calibrated to mean what it means for HALS.
 """
+
+from dataclasses import dataclass
 
 import numpy as np
 
-from nmfmerge.kernels import extrapolate_
+from nmfmerge.kernels import extrapolate_, hals_sweep_, inner_product
 from nmfmerge.solvers.hals import HALS
 from nmfmerge.solvers.point import Point, Side
 
 _SWITCH = 1e-2  # plain HALS until components move no more than this: it chooses the basin
 _SWEEPS = 4
-_BETA = 0.5  # first extrapolation weight
+_WEIGHT = 0.5  # of the first extrapolation
 _GROWTH = 1.05  # of the weight, after a step that was accepted
 _BOUND_GROWTH = 1.01  # of its bound
 _SHRINK = 1.5  # of the weight, after a step that was taken back
 _STEP_SCALE = 2.0  # the displacement of the first sweep, over this, compares with HALS's step
+_CANCELS = 1e5  # times eps·‖X‖²: a smaller objective is too inexact to compare with another
 
 
 class AcceleratedHALS(HALS):
@@ -30,113 +34,145 @@ class AcceleratedHALS(HALS):
 
     def iterate(self, point: Point) -> float:
         """Update both factors; return the displacement to compare with HALS's."""
-        if self._momentum is None:
-            step = super().iterate(point)
-            if step <= _SWITCH:
-                self.n_sweeps = _SWEEPS
-                self._momentum = _Momentum(point)
-            return step
-        return self._iterate_extrapolated(point, self._momentum)
-
-    def settle(self, point: Point) -> None:
-        """Go back to the last accepted point if what was cut off is worse."""
         if self._momentum is not None:
-            self._momentum.keep_better(point)
+            self._extrapolated_step(point, self._momentum)
+            return self.largest_step(point) / _STEP_SCALE
+        step = super().iterate(point)
+        if step <= _SWITCH:
+            self._momentum = _Momentum.at(point)
+        return step
+
+    def tidy_(self, point: Point) -> None:
+        """Go back to the last accepted point if the present one is worse."""
+        if self._momentum is not None:
+            cut_off = point.Wt.copy(), point.H.copy(), point.objective()
+            self._momentum.go_back_(point)
+            if cut_off[2] < point.objective():
+                point.replace(*cut_off[:2])
 
     def state(self) -> dict[str, np.ndarray]:
         """The momentum, once there is one."""
-        return self._momentum.state() if self._momentum is not None else {}
+        return self._momentum.as_arrays() if self._momentum is not None else {}
 
-    def restore(self, point: Point, state: dict[str, np.ndarray]) -> None:
-        """Take up the momentum again."""
-        if state:
-            self.n_sweeps = _SWEEPS
-            self._momentum = _Momentum(point)
-            self._momentum.restore(state)
+    def continue_from(self, point: Point, state: dict[str, np.ndarray]) -> None:
+        """Take up the momentum of another solver."""
+        self._momentum = _Momentum.from_arrays(state) if state else None
 
-    def _iterate_extrapolated(self, point: Point, momentum: "_Momentum") -> float:
-        self.clear_steps(point)
+    def _extrapolated_step(self, point: Point, momentum: "_Momentum") -> None:
+        """Extrapolate and sweep; where that rises, go back and sweep without extrapolation."""
+        if momentum.rest:
+            self._try(point, momentum, 0.0)
+        elif self._try(point, momentum, momentum.weight) > 0:
+            momentum.restart_(point)
+            self._try(point, momentum, 0.0)
+        momentum.accept_(point)
+
+    def _try(self, point: Point, momentum: "_Momentum", weight: float) -> float:
+        """One iteration over both factors; return by how much the objective rose."""
+        cancels = momentum.objective < _CANCELS * point.eps * point.data.norm2
         first, second = momentum.sides
-        momentum.push(point, second)
-        self.update(point, first)
-        momentum.push(point, first)
-        self.update(point, second)
-        if momentum.accepts(point):
-            return self.largest_step(point) / _STEP_SCALE
-        momentum.restart(point)
-        return self._iterate_extrapolated(point, momentum)
+        self.clear_steps(point)
+        rise = self._push(point, momentum, second, weight, cancels)
+        rise -= self._sweep(point, first)
+        rise += self._push(point, momentum, first, weight, cancels)
+        rise -= self._sweep(point, second)
+        return rise if cancels else point.objective() - momentum.objective
+
+    def _sweep(self, point: Point, side: Side) -> float:
+        """Sweep over one factor; return by how much the objective fell."""
+        moved, total, decrease = hals_sweep_(*point.subproblem(side), _SWEEPS)
+        self.note_steps(moved, total)
+        point.changed(side)
+        return decrease
+
+    def _push(
+        self, point: Point, momentum: "_Momentum", side: Side, weight: float, cancels: bool
+    ) -> float:
+        """Extrapolate one factor along its last move; return the rise of the objective if asked."""
+        F, swept = point.factor(side), momentum.swept[side]
+        if weight == 0:
+            swept[:] = F
+            return 0.0
+        extrapolate_(F, swept, F.dtype.type(weight))
+        rise = _rise(*point.subproblem(side), swept) if cancels else 0.0
+        point.changed(side)
+        return rise
 
 
+def _rise(F: np.ndarray, G: np.ndarray, C: np.ndarray, old: np.ndarray) -> float:
+    """½⟨F, G F⟩ − ⟨C, F⟩ less its value at ``old``: the gradient between the two, along the step.
+
+    Rounding is relative to the step here, not to the objective.
+    """
+    middle = F + old
+    middle *= F.dtype.type(0.5)
+    gradient = G @ middle
+    gradient -= C
+    np.subtract(F, old, out=middle)
+    return inner_product(gradient, middle)
+
+
+@dataclass
 class _Momentum:
     """The last accepted point, the last swept factors, and the weight of their difference.
 
-    The first side to be updated is extrapolated before the other is; it needs one more copy than
-    the other, so it is the smaller one.
+    The first of the two sides to be updated is extrapolated before the other is. It needs one more
+    copy than the other (``accepted``), so it is the smaller one.
     """
 
-    def __init__(self, point: Point) -> None:
+    sides: tuple[Side, Side]
+    swept: dict[Side, np.ndarray]
+    accepted: np.ndarray
+    objective: float = np.inf
+    weight: float = _WEIGHT
+    bound: float = 1.0
+    last_weight: float = _WEIGHT
+    rest: bool = True  # the first step is plain: there is no last move yet
+
+    @classmethod
+    def at(cls, point: Point) -> "_Momentum":
         m, n = point.data.shape
-        self.sides: tuple[Side, Side] = ("W", "H") if m <= n else ("H", "W")
-        self.swept = {side: point.factor(side).copy() for side in self.sides}
-        self.accepted = point.factor(self.sides[0]).copy()
-        self.objective = np.inf
-        self.weight, self.bound, self.last_weight = _BETA, 1.0, _BETA
-        self.resting = True  # the next step is a plain one
+        sides: tuple[Side, Side] = ("W", "H") if m <= n else ("H", "W")
+        swept = {side: point.factor(side).copy() for side in sides}
+        return cls(sides, swept, accepted=point.factor(sides[0]).copy())
 
-    def state(self) -> dict[str, np.ndarray]:
-        """Everything, as arrays."""
-        scalars = [self.objective, self.weight, self.bound, self.last_weight, self.resting]
-        swept = {f"swept {side}": F for side, F in self.swept.items()}
-        return {"accepted": self.accepted, "scalars": np.array(scalars, dtype=np.float64), **swept}
-
-    def restore(self, state: dict[str, np.ndarray]) -> None:
-        """Undo `state`."""
-        self.swept = {side: state[f"swept {side}"] for side in self.sides}
-        self.accepted = state["accepted"]
-        scalars = state["scalars"].tolist()
-        self.objective, self.weight, self.bound, self.last_weight = scalars[:4]
-        self.resting = bool(scalars[4])
-
-    def push(self, point: Point, side: Side) -> None:
-        """Extrapolate one factor along what it moved since it was swept last."""
-        F = point.factor(side)
-        extrapolate_(F, self.swept[side], F.dtype.type(0 if self.resting else self.weight))
-        point.changed(side)
-
-    def accepts(self, point: Point) -> bool:
-        """Whether the objective did not rise; if so, this point is the one to go back to."""
-        objective = point.objective()
-        if objective > self.objective and not self.resting:
-            return False
+    def accept_(self, point: Point) -> None:
+        """Make the present point the one to go back to, and extrapolate further from it."""
         self.accepted[:] = point.factor(self.sides[0])
-        self.objective = objective
-        # Near an exact fit the objective is rounding noise and cannot tell a rise: rest.
-        self.resting = objective < 1e3 * point.eps * point.data.norm2
+        self.objective = point.objective()
+        self.rest = False
         self.last_weight = self.weight
         self.weight = min(self.bound, _GROWTH * self.weight)
         self.bound = min(1.0, _BOUND_GROWTH * self.bound)
-        return True
 
-    def restart(self, point: Point) -> None:
-        """Go back to the accepted point; the next step from there is plain."""
-        self._restore(point)
-        self.swept[self.sides[0]][:] = self.accepted
+    def restart_(self, point: Point) -> None:
+        """Go back to the accepted point, and extrapolate less from there."""
+        self.go_back_(point)
         self.bound = self.last_weight
         self.weight /= _SHRINK
-        self.resting = True
 
-    def keep_better(self, point: Point) -> None:
-        """Go back to the accepted point if it is better than the present one."""
-        present = point.Wt.copy(), point.H.copy(), point.objective()
-        self._restore(point)
-        if present[2] < point.objective():
-            point.Wt[:], point.H[:] = present[:2]
-            point.changed("W")
-            point.changed("H")
-
-    def _restore(self, point: Point) -> None:
+    def go_back_(self, point: Point) -> None:
+        """Put the accepted point in place."""
         first, second = self.sides
-        point.factor(first)[:] = self.accepted
-        point.factor(second)[:] = self.swept[second]
-        point.changed(first)
-        point.changed(second)
+        accepted = {first: self.accepted, second: self.swept[second]}
+        point.replace(accepted["W"], accepted["H"])
+
+    def as_arrays(self) -> dict[str, np.ndarray]:
+        """Everything, as arrays."""
+        scalars = [self.objective, self.weight, self.bound, self.last_weight, self.rest]
+        return {
+            "sides": np.array(self.sides),
+            "scalars": np.array(scalars, dtype=np.float64),
+            "accepted": self.accepted,
+            **{f"swept {side}": F for side, F in self.swept.items()},
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> "_Momentum":
+        """Undo `as_arrays`."""
+        objective, weight, bound, last_weight, rest = arrays["scalars"].tolist()
+        sides: tuple[Side, Side] = ("W", "H") if arrays["sides"][0] == "W" else ("H", "W")
+        swept = {side: arrays[f"swept {side}"] for side in sides}
+        return cls(
+            sides, swept, arrays["accepted"], objective, weight, bound, last_weight, bool(rest)
+        )

@@ -3,7 +3,7 @@
 import numpy as np
 
 from nmfmerge.kernels import inner_product, projected_norm, projected_step_
-from nmfmerge.solvers.base import Solver
+from nmfmerge.solvers.base import Norms, Solver
 
 _BETA = 0.2
 _SIGMA = 0.01
@@ -30,9 +30,7 @@ class ALSPGrad(Solver):
         super().__init__()
         self._trials: dict[tuple[int, ...], list[_Trial]] = {}
 
-    def update_(
-        self, F: np.ndarray, G: np.ndarray, C: np.ndarray, moved: np.ndarray, total: np.ndarray
-    ) -> None:
+    def update_(self, F: np.ndarray, G: np.ndarray, C: np.ndarray) -> Norms:
         """Solve one nonnegative least-squares subproblem to the tolerance of this solver."""
         if F.shape not in self._trials:
             self._trials[F.shape] = [_Trial(F), _Trial(F)]
@@ -43,8 +41,9 @@ class ALSPGrad(Solver):
         begin = min(projected_norm(F, gradient), at_zero)
         tolerance = max(_REDUCTION * begin, float(np.finfo(F.dtype).eps) * at_zero)
         _descend_(F, G, gradient, tolerance, self._trials[F.shape])
-        moved[0] = np.square(F - old, dtype=np.float64).sum(axis=1)
-        total[0] = np.square(F + old, dtype=np.float64).sum(axis=1)
+        moved = np.square(F - old, dtype=np.float64).sum(axis=1)
+        total = np.square(F + old, dtype=np.float64).sum(axis=1)
+        return moved, total
 
 
 class _Trial:

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from nmfmerge.kernels import available_threads, largest_step, n_blocks, note_steps_
+from nmfmerge.kernels import largest_step, note_steps_
 from nmfmerge.solvers.point import Point, Side
 
 Norms = tuple[np.ndarray, np.ndarray]
@@ -13,14 +13,12 @@ Norms = tuple[np.ndarray, np.ndarray]
 class Solver(ABC):
     """An algorithm that improves a `Point`, one factor after the other.
 
-    A solver is made for one run of the loop and may keep state between its iterations.
+    A solver is made for one stage of a run and may keep state between its iterations.
     """
 
     order: tuple[Side, Side] = ("W", "H")
 
     def __init__(self) -> None:
-        self.threads = available_threads()
-        self._norms: dict[Side, Norms] = {}
         self._ratio = np.empty(0)
 
     def iterate(self, point: Point) -> float:
@@ -30,46 +28,37 @@ class Solver(ABC):
             self.update(point, side)
         return self.largest_step(point)
 
-    def settle(self, point: Point) -> None:  # noqa: B027
-        """Leave ``point`` fit to be returned after an iteration was cut off; by default it is."""
-
-    def state(self) -> dict[str, np.ndarray]:
-        """What another solver needs to go on from here to the same bits; by default nothing."""
-        return {}
-
-    def restore(self, point: Point, state: dict[str, np.ndarray]) -> None:  # noqa: B027
-        """Go on where a solver with that state stopped."""
-
     def update(self, point: Point, side: Side) -> None:
         """Update one factor and note how far its components moved."""
-        F, G, C = point.subproblem(side)
-        if side not in self._norms:
-            self._norms[side] = _block_norms(F)
-        moved, total = self._norms[side]
-        self.update_(F, G, C, moved, total)
+        self.note_steps(*self.update_(*point.subproblem(side)))
         point.changed(side)
-        note_steps_(self._ratio, moved, total)
+
+    @abstractmethod
+    def update_(self, F: np.ndarray, G: np.ndarray, C: np.ndarray) -> Norms:
+        """Improve F in place for ``min ½⟨F, G F⟩ − ⟨C, F⟩, F ≥ 0``.
+
+        Returns ‖new − old‖² and ‖new + old‖² of each component, in float64.
+        """
 
     def clear_steps(self, point: Point) -> None:
         """Forget how far components moved."""
         self._ratio = np.zeros(len(point.H))
+
+    def note_steps(self, moved: np.ndarray, total: np.ndarray) -> None:
+        """Note how far components moved, in one of the factors."""
+        note_steps_(self._ratio, moved, total)
 
     def largest_step(self, point: Point) -> float:
         """Largest relative displacement noted, of a component that counts."""
         negligible = point.eps**0.75
         return largest_step(self._ratio, point.gram("W"), point.gram("H"), negligible)
 
-    @abstractmethod
-    def update_(
-        self, F: np.ndarray, G: np.ndarray, C: np.ndarray, moved: np.ndarray, total: np.ndarray
-    ) -> None:
-        """Improve F in place for ``min ½⟨F, G F⟩ − ⟨C, F⟩, F ≥ 0``.
+    def tidy_(self, point: Point) -> None:  # noqa: B027
+        """Make ``point`` fit to be returned after an iteration was cut off; by default it is."""
 
-        ``moved`` and ``total``, float64 arrays (n_blocks, r), receive ‖new − old‖² and
-        ‖new + old‖² of each component by blocks of columns; only their sums matter.
-        """
+    def state(self) -> dict[str, np.ndarray]:
+        """What another solver needs to continue from here to the same bits; by default nothing."""
+        return {}
 
-
-def _block_norms(F: np.ndarray) -> Norms:
-    shape = (n_blocks(F.shape[1]), len(F))
-    return np.zeros(shape), np.zeros(shape)
+    def continue_from(self, point: Point, state: dict[str, np.ndarray]) -> None:  # noqa: B027
+        """Take up the state of a solver that stopped at ``point``."""

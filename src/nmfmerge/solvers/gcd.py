@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from nmfmerge.kernels import gcd_largest_decrease_, gcd_sweep_, over_blocks
-from nmfmerge.solvers.base import Solver
+from nmfmerge.kernels import gcd_largest_decrease, gcd_sweep_
+from nmfmerge.solvers.base import Norms, Solver
 
 _INNER_TOLERANCE = 1e-3
 
@@ -11,13 +11,6 @@ _INNER_TOLERANCE = 1e-3
 class GCD(Solver):
     """The best coordinate of each column first, W first."""
 
-    def update_(
-        self, F: np.ndarray, G: np.ndarray, C: np.ndarray, moved: np.ndarray, total: np.ndarray
-    ) -> None:
+    def update_(self, F: np.ndarray, G: np.ndarray, C: np.ndarray) -> Norms:
         """Take greedy steps until none brings 0.001 of the largest decrease at the start."""
-        decrease = moved[:, 0]  # of each block; what is moved comes later
-        flops = 2.0 * F.size * len(F)
-        n, threads = len(moved), self.threads
-        over_blocks(gcd_largest_decrease_, n, threads, flops, F, G, C, decrease)
-        threshold = F.dtype.type(_INNER_TOLERANCE * decrease.max())
-        over_blocks(gcd_sweep_, n, threads, 3 * flops, F, G, C, threshold, moved, total)
+        return gcd_sweep_(F, G, C, _INNER_TOLERANCE * gcd_largest_decrease(F, G, C))

@@ -1,6 +1,6 @@
 """The loop that all solvers share: iterate, stop, record, call back."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from time import perf_counter
 
@@ -15,9 +15,13 @@ Callback = Callable[["Progress"], object]
 _REPORT_EVERY = 100
 
 
+class OutOfTime(Exception):
+    """The time of a run was over in the middle of a step that does not iterate."""
+
+
 @dataclass(frozen=True)
 class Limits:
-    """What a run must keep to: a cap per stage, an end for all, the user's word; and how loud."""
+    """Limits of a run: iterations per stage, total time, user callback, verbosity."""
 
     max_iter: int = 10_000
     max_time: float | None = None
@@ -32,6 +36,11 @@ class Limits:
     def out_of_time(self) -> bool:
         """Whether the run has used up its time."""
         return self.max_time is not None and self.elapsed() >= self.max_time
+
+    def check_time(self) -> None:
+        """Raise `OutOfTime` if the run has used up its time."""
+        if self.out_of_time():
+            raise OutOfTime
 
 
 @dataclass
@@ -75,13 +84,19 @@ class Progress:
 
     @property
     def W(self) -> np.ndarray:
-        """Present W (m × r), a read-only view: copy what is to be kept."""
-        return _read_only(self._point.Wt.T)
+        """Present W (m × r), read-only: copy what is to be kept."""
+        return self._of_X(self._point.Wt.T)
 
     @property
     def H(self) -> np.ndarray:
-        """Present H (r × n), a read-only view: copy what is to be kept."""
-        return _read_only(self._point.H)
+        """Present H (r × n), read-only: copy what is to be kept."""
+        return self._of_X(self._point.H)
+
+    def _of_X(self, F: np.ndarray) -> np.ndarray:
+        unit = self._point.data.unit
+        view = F.view() if unit == 1 else F * F.dtype.type(unit)
+        view.flags.writeable = False
+        return view
 
 
 @dataclass(frozen=True)
@@ -89,8 +104,12 @@ class Outcome:
     """How a stage of iterations ended."""
 
     status: Status
-    n_iter: int
     history: History
+
+    @property
+    def n_iter(self) -> int:
+        """Iterations that were done."""
+        return len(self.history.step)
 
     @staticmethod
     def joined(outcomes: "list[Outcome]") -> "Outcome | None":
@@ -98,64 +117,78 @@ class Outcome:
         if not outcomes:
             return None
         histories = [outcome.history for outcome in outcomes]
-        return Outcome(
-            Status.DONE,
-            sum(outcome.n_iter for outcome in outcomes),
-            History(
-                np.concatenate([history.step for history in histories]),
-                np.concatenate([history.seconds for history in histories]),
-                np.concatenate([history.fitting_error for history in histories]),
-            ),
-        )
+        return Outcome(Status.DONE, History.joined(histories))
 
 
-def iterate(
-    solver: Solver,
-    point: Point,
-    *,
-    stage: str,
-    tol: float,
-    limits: Limits,
-    before: History | None = None,
-    keep: Callable[[Callable[[], History]], object] | None = None,
-) -> Outcome:
-    """Improve ``point`` until the step rule holds or a limit is reached.
+class Loop:
+    """Iterations of a solver on a point, until the step rule holds or a limit is reached.
 
-    The step rule: ‖new − old‖ ≤ tol·‖new + old‖ for every column of W and row of H. ``before`` is
-    the history of a loop that this one continues; ``keep`` is called where it could be continued,
-    with a function that gives the history so far.
+    The step rule: ‖new − old‖ ≤ tol·‖new + old‖ for every column of W and row of H.
+    Iterating over the loop does its work, one iteration at a time; in between, its history is
+    complete and it could be continued by another loop that gets that history as ``before``.
     """
-    steps, seconds, errors = before.as_lists() if before else ([], [], [])
-    status = Status.MAX_ITER
-    try:
-        while len(errors) < limits.max_iter:
-            if limits.out_of_time():
-                status = Status.MAX_TIME
-                break
-            steps.append(solver.iterate(point))
-            seconds.append(limits.elapsed())
-            progress = Progress(stage, len(steps), steps[-1], tol, seconds[-1], point)
-            stop = limits.callback is not None and limits.callback(progress)
-            if limits.verbose > 1 and len(steps) % _REPORT_EVERY == 0:
-                print(f"  {progress}", flush=True)
-            errors.append(progress._fitting_error)
-            if stop:
-                status = Status.CALLBACK
-                break
-            if steps[-1] <= tol:
-                status = Status.CONVERGED
-                break
-            if keep is not None:
-                keep(lambda: History.of(steps, seconds, errors))
-    except KeyboardInterrupt:
-        status = Status.INTERRUPTED
-        point.forget_products()  # the cut may have come before a change was noted
-        solver.settle(point)
-    n_iter = len(errors)  # a last iteration that was cut off has no entry here
-    return Outcome(status, n_iter, History.of(steps[:n_iter], seconds[:n_iter], errors))
 
+    def __init__(
+        self,
+        solver: Solver,
+        point: Point,
+        *,
+        stage: str,
+        tol: float,
+        limits: Limits,
+        before: History | None = None,
+    ) -> None:
+        self.solver, self.point = solver, point
+        self.stage, self.tol, self.limits = stage, tol, limits
+        self._steps, self._seconds, self._errors = before.as_lists() if before else ([], [], [])
+        self._status: Status | None = None
 
-def _read_only(F: np.ndarray) -> np.ndarray:
-    view = F.view()
-    view.flags.writeable = False
-    return view
+    def __iter__(self) -> Iterator["Loop"]:
+        self._check_limits()
+        while self._status is None:
+            progress = self._iterate()
+            if self._status is None and progress.step <= self.tol:
+                self._status = Status.CONVERGED
+            if self._status is None:
+                yield self
+                self._check_limits()
+
+    def run(self) -> Outcome:
+        """Iterate to the end."""
+        for _ in self:
+            pass
+        return self.outcome()
+
+    def cut_off(self) -> None:
+        """Note that an iteration was interrupted, and leave the better of its two ends in place."""
+        self._status = Status.INTERRUPTED
+        self.point.forget_products()  # the cut may have come before a change was noted
+        self.solver.tidy_(self.point)
+
+    def history(self) -> History:
+        """What was recorded so far."""
+        return History.of(self._steps, self._seconds, self._errors)
+
+    def outcome(self) -> Outcome:
+        """How the loop ended."""
+        assert self._status is not None, "the loop has not ended"
+        return Outcome(self._status, self.history())
+
+    def _check_limits(self) -> None:
+        if len(self._steps) >= self.limits.max_iter:
+            self._status = Status.MAX_ITER
+        elif self.limits.out_of_time():
+            self._status = Status.MAX_TIME
+
+    def _iterate(self) -> Progress:
+        step, limits = self.solver.iterate(self.point), self.limits
+        n_iter, seconds = len(self._steps) + 1, limits.elapsed()
+        progress = Progress(self.stage, n_iter, step, self.tol, seconds, self.point)
+        if limits.callback is not None and limits.callback(progress):
+            self._status = Status.CALLBACK
+        if limits.verbose > 1 and n_iter % _REPORT_EVERY == 0:
+            print(f"  {progress}", flush=True)
+        self._steps.append(step)
+        self._seconds.append(seconds)
+        self._errors.append(progress._fitting_error)
+        return progress

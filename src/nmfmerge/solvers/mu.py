@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from nmfmerge.kernels import mu_step_, over_blocks
-from nmfmerge.solvers.base import Solver
+from nmfmerge.kernels import mu_step_
+from nmfmerge.solvers.base import Norms, Solver
 
 
 class MU(Solver):
@@ -11,12 +11,8 @@ class MU(Solver):
 
     order = ("H", "W")
 
-    def update_(
-        self, F: np.ndarray, G: np.ndarray, C: np.ndarray, moved: np.ndarray, total: np.ndarray
-    ) -> None:
+    def update_(self, F: np.ndarray, G: np.ndarray, C: np.ndarray) -> Norms:
         """Multiply F by C / (G F + offset), with an offset that scales as the data do."""
         info = np.finfo(F.dtype)
-        offset = F.dtype.type(max(np.sqrt(info.eps) * C.mean(), info.tiny))
-        tiny = F.dtype.type(info.tiny / info.eps)
-        flops = 2.0 * F.size * len(F)
-        over_blocks(mu_step_, len(moved), self.threads, flops, F, G, C, offset, tiny, moved, total)
+        offset = max(float(np.sqrt(info.eps) * C.mean()), float(info.tiny))
+        return mu_step_(F, G, C, offset, tiny=float(info.tiny / info.eps))

@@ -58,6 +58,12 @@ class Point:
         """``F, G, C`` of ``min ½⟨F, G F⟩ − ⟨C, F⟩, F ≥ 0`` for one side."""
         return self.factor(side), self.gram(other(side)), self.cross(side)
 
+    def replace(self, Wt: np.ndarray, H: np.ndarray) -> None:
+        """Overwrite both factors by others of the same shapes."""
+        self.Wt[:], self.H[:] = Wt, H
+        self.changed("W")
+        self.changed("H")
+
     def changed(self, side: Side) -> None:
         """Say that the factor of ``side`` was changed."""
         self._fresh.discard("gram " + side)
