@@ -14,7 +14,8 @@ FILES = sorted({suffix for fmt in FORMATS.values() for suffix in fmt.suffixes})
 
 
 def test_public_names_are_these():
-    assert io.__all__ == ["FORMATS", "FormatError", "MissingLibrary", "describe", "read"]
+    names = ["FORMATS", "FormatError", "MissingLibrary", "ReadingWarning", "describe", "read"]
+    assert io.__all__ == names
     assert issubclass(FormatError, ValueError)
     assert issubclass(MissingLibrary, FormatError)
 
@@ -89,7 +90,9 @@ def test_an_option_of_another_format_is_refused(tmp_path, X):
     with pytest.raises(ValueError, match=r"window=512 is not an option .*'npy'.* takes transpose"):
         read(tmp_path / "x.npy", window=512)
     np.savez(tmp_path / "x.npz", X)
-    with pytest.raises(ValueError, match=r"lag=1 .*'npz', which takes variable, transpose$"):
+    with pytest.raises(
+        ValueError, match=r"lag=1 .*'npz', which takes variable, transpose, max_memory$"
+    ):
         read(tmp_path / "x.npz", lag=1)
 
 

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.io.errors import FormatError
+from nmfmerge.io.memory import Memory
 
 
 def build(
@@ -17,12 +18,14 @@ def build(
     rows: Axis | None = None,
     columns: Axis | None = None,
     *,
+    memory: Memory,
     image_shape: tuple[int, int] | None = None,
     description: str = "",
 ) -> Dataset:
     """Check X and make a Dataset of it; rows and columns without names are numbered."""
-    X = check_matrix(path, X)
+    X = check_matrix(path, X, memory)
     m, n = X.shape
+    memory.needs(8 * (m + n))
     return Dataset(
         name=path.stem,
         X=X,
@@ -35,7 +38,7 @@ def build(
     )
 
 
-def check_matrix(path: Path, X: Any) -> Any:
+def check_matrix(path: Path, X: Any, memory: Memory) -> Any:
     """Check that X is a matrix of real numbers; a sparse one becomes CSR."""
     if not sp.issparse(X):
         X = np.asarray(X)
@@ -50,11 +53,12 @@ def check_matrix(path: Path, X: Any) -> Any:
         )
     if 0 in X.shape:
         raise FormatError(f"{path} holds an empty matrix, {_size(X.shape)}: store one with entries")
-    return _canonical(X) if sp.issparse(X) else X
+    return _canonical(X, memory) if sp.issparse(X) else X
 
 
-def _canonical(X: Any) -> Any:
+def _canonical(X: Any, memory: Memory) -> Any:
     """CSR without duplicates; indices out of range are an error here, not a crash later."""
+    memory.needs(8 * sum(X.shape) + X.nnz * (X.dtype.itemsize + 16))
     if X.format in ("csr", "csc", "bsr"):
         X.check_format(full_check=True)
     X = X.tocsr()
