@@ -76,7 +76,7 @@ def bin_lcms(
     return X, times[: X.shape[1] * scans_per_bin : scans_per_bin]
 
 
-def read_andi_run(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def read_andi_run(file: Path | BinaryIO) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The points of a netCDF (ANDI) LC-MS run.
 
     Returns
@@ -88,7 +88,7 @@ def read_andi_run(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.nd
     masses, intensities : arrays (n_points,)
         Its m/z and intensity.
     """
-    with netcdf_file(path, mmap=False) as run:
+    with netcdf_file(file, mmap=False) as run:
         masses, intensities, starts, times = (
             np.array(run.variables[name].data, dtype=kind)
             for name, kind in (

@@ -1,5 +1,6 @@
 """NumPy's own files: .npy with one array, .npz with named arrays or one SciPy sparse matrix."""
 
+from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
 from zipfile import ZipFile, is_zipfile
@@ -13,6 +14,7 @@ from nmfmerge.io.errors import FormatError
 from nmfmerge.io.memory import Memory
 
 _SPARSE = {"format", "shape", "data"}
+_HEADER = 1 << 16  # bytes; NumPy takes headers of up to 10,000
 _MAGIC = b"\x93NUMPY"
 
 
@@ -58,6 +60,7 @@ def _member_size(archive: ZipFile, name: str) -> int:
 
 def _declared_size(file: BinaryIO | Any) -> int:
     """Bytes of the array that the header of a .npy file declares."""
+    file = BytesIO(file.read(_HEADER))  # or a header that declares gigabytes would get them
     version = np.lib.format.read_magic(file)
     if version == (1, 0):
         shape, _, dtype = np.lib.format.read_array_header_1_0(file)

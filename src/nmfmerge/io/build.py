@@ -60,6 +60,8 @@ def _canonical(X: Any, memory: Memory) -> Any:
     """CSR without duplicates; indices out of range are an error here, not a crash later."""
     memory.needs(8 * sum(X.shape) + X.nnz * (X.dtype.itemsize + 16))
     if X.format in ("csr", "csc", "bsr"):
+        if (X.indptr[1:] < X.indptr[:-1]).any():  # which SciPy checks only where entries are left
+            raise ValueError("the row or column starts of its sparse matrix go backwards")
         X.check_format(full_check=True)
     X = X.tocsr()
     X.sum_duplicates()

@@ -4,6 +4,7 @@ import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,9 @@ def _pages(file: Path, memory: Memory) -> Iterator[tuple[str, np.ndarray]]:
     from PIL import Image
 
     try:
-        with _any_size(Image), Image.open(file, formats=_FORMATS) as image:
+        memory.needs(file.stat().st_size)
+        raw = BytesIO(file.read_bytes())  # a file would be asked for all bytes it declares
+        with _any_size(Image), Image.open(raw, formats=_FORMATS) as image:
             memory.array((*image.size, 16))
             # an MPO is a photograph with previews, not a series
             n = 1 if image.format == "MPO" else getattr(image, "n_frames", 1)

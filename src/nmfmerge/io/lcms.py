@@ -4,6 +4,7 @@ Scans are binned as they come, so that only the bins of a run are ever in memory
 """
 
 from collections.abc import Iterable, Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from nmfmerge.io.mzml import Spectrum, read_spectra
 _DENSE_FROM = 0.1  # filled part of the bins from which a dense matrix is the smaller one to handle
 _EDGE = 32  # bytes for the edge of a bin while the axis and the matrix are made
 _POINT = 40  # bytes for an entry while the matrix is made
+_COPIES = 6  # of a netCDF file: itself, its variables, and these as floats
 _LARGEST = 2.0**53  # number of a bin from which floats do not count by ones
 
 
@@ -33,11 +35,12 @@ def read_mzml(path: Path, memory: Memory, ms_level: int = 1, **bins: float) -> D
 
 def read_andi(path: Path, memory: Memory, **bins: float) -> Dataset:
     """Read a netCDF (ANDI) run."""
-    with path.open("rb") as file:
-        if file.read(8) == b"\x89HDF\r\n\x1a\n":
-            raise FormatError(f"{path} is netCDF-4: convert it to netCDF-3, or to mzML")
+    memory.needs(_COPIES * path.stat().st_size)
+    raw = path.read_bytes()
+    if raw.startswith(b"\x89HDF\r\n\x1a\n"):
+        raise FormatError(f"{path} is netCDF-4: convert it to netCDF-3, or to mzML")
     try:
-        points = read_andi_run(path)
+        points = read_andi_run(BytesIO(raw))  # a file would be asked for all bytes it declares
     except KeyError as error:
         raise FormatError(
             f"{path} has no variable {error}, so it is not an LC-MS run in ANDI form: export the "

@@ -25,6 +25,8 @@ class Option:
     @property
     def expected(self) -> str:
         """What a value must be, in words."""
+        if self.check is not None:
+            return "a name or a number"
         words = {bool: "True or False", str: "a name", int: "a whole number", float: "a number"}
         bound = "" if self.low is None else f" {'above' if self.above else 'of at least'} "
         return words[self.kind] + bound + ("" if self.low is None else f"{self.low:g}")

@@ -8,6 +8,7 @@ from nmfmerge.datasets.base import Dataset
 from nmfmerge.io.build import build, choose
 from nmfmerge.io.errors import FormatError, library
 from nmfmerge.io.memory import Memory
+from nmfmerge.io.zarr_chunks import declared_sizes
 
 
 def is_zarr(path: Path) -> bool:
@@ -23,17 +24,18 @@ def read_zarr(path: Path, memory: Memory, variable: str | None = None) -> Datase
     if not hasattr(store, "arrays"):
         if variable is not None:
             raise FormatError(f"{path} holds one array: leave out variable={variable!r}")
-        return build(path, _load(store, memory), memory=memory)
+        return build(path, _load(path, store, memory), memory=memory)
     arrays = _arrays(store)
     shapes = {name: array.shape for name, array in arrays.items()}
     chosen = choose(path, shapes, variable.strip("/") if variable else None)
-    return build(path, _load(arrays[chosen], memory), memory=memory)
+    return build(path, _load(path / chosen, arrays[chosen], memory), memory=memory)
 
 
-def _load(array: Any, memory: Memory) -> Any:
-    """The array, where it and one of its chunks fit into memory."""
+def _load(folder: Path, array: Any, memory: Memory) -> Any:
+    """The array, where it and each of its chunks fit into memory."""
     size = array.dtype.itemsize
     memory.needs(size * max(math.prod(array.shape), math.prod(array.chunks)))
+    memory.needs(max(declared_sizes(folder, array), default=0))
     return array[...]
 
 
