@@ -1,6 +1,7 @@
 """Folders of images and TIFF stacks: pixels × images, one value a pixel."""
 
 import logging
+import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ from nmfmerge.io.memory import Memory
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".pgm", ".ppm", ".webp")
 _GREY = {"L", "I", "F", "I;16", "I;16B", "I;16L"}
 _FORMATS = ("PNG", "JPEG", "TIFF", "BMP", "GIF", "PPM", "WEBP")
+_PIXEL = 16  # bytes for a pixel while it is read
+_COPIES = 2  # of an image: by itself, and in the stack
 
 
 def read_image_folder(path: Path, memory: Memory, channel: Any = None) -> Dataset:
@@ -33,11 +36,10 @@ def read_image_folder(path: Path, memory: Memory, channel: Any = None) -> Datase
     images: dict[str, np.ndarray] = {}
     size = 0
     for file in files:
-        for name, image in _pages(file, Memory(memory.path, memory.limit - size)):
+        for name, image in _pages(file, memory, size):
             _check_alike(file, image, next(iter(images.items()), (name, image)))
             images[name] = image
-            size += 2 * image.nbytes  # by itself, and in the stack
-            memory.needs(size)
+            size += _COPIES * image.nbytes
     stack = _stack(list(images.values()))
     if stack.ndim == 4:
         stack = _one_value(path, stack, channel)
@@ -92,22 +94,26 @@ def _one_value(path: Path, colours: np.ndarray, channel: Any) -> np.ndarray:
     return one_colour(path, colours, channel)
 
 
-def _pages(file: Path, memory: Memory) -> Iterator[tuple[str, np.ndarray]]:
-    """The name and the pixels of each page of an image; colours are a third axis."""
+def _pages(file: Path, memory: Memory, held: int) -> Iterator[tuple[str, np.ndarray]]:
+    """The name and the pixels of each page of an image; colours are a third axis.
+
+    ``held`` is the memory in bytes that the images before it take.
+    """
     from PIL import Image
 
     try:
-        memory.needs(file.stat().st_size)
+        memory.needs(held + file.stat().st_size)
         raw = BytesIO(file.read_bytes())  # a file would be asked for all bytes it declares
         with _any_size(Image), Image.open(raw, formats=_FORMATS) as image:
-            memory.array((*image.size, 16))
             # an MPO is a photograph with previews, not a series
             n = 1 if image.format == "MPO" else getattr(image, "n_frames", 1)
             for k in range(n):
+                memory.needs(held + _PIXEL * math.prod(image.size))  # to find the page
                 image.seek(k)
-                memory.array((*image.size, 16))
-                name = file.name if n == 1 else f"{file.name}[{k + 1}]"
-                yield name, np.array(image if image.mode in _GREY else _plain(image))
+                memory.needs(held + _PIXEL * math.prod(image.size))
+                pixels = np.array(image if image.mode in _GREY else _plain(image))
+                yield file.name if n == 1 else f"{file.name}[{k + 1}]", pixels
+                held += _COPIES * pixels.nbytes
     except FormatError:
         raise
     except Exception as error:
@@ -117,7 +123,7 @@ def _pages(file: Path, memory: Memory) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _plain(image: Any) -> Any:
-    """Grey for two values and for shades of a palette, red, green and blue for all else."""
+    """Grey for black and white and for transparent greys; red, green and blue for all else."""
     if image.mode in ("1", "LA", "La"):
         return image.convert("L")
     return image.convert("RGB")
