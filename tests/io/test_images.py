@@ -136,6 +136,8 @@ def test_a_damaged_image_is_named(tmp_path, stack, refused, cut):
     folder = write_folder(tmp_path / "movie", stack)
     cut(folder / "frame3.png")
     assert "frame3.png" in refused(folder, "cannot be read as an image")
+    (folder / "frame3.png").write_text("not an image")
+    refused(folder, "frame3.png cannot be read as an image (of no known format)")
 
 
 def test_a_folder_without_images_is_refused(tmp_path, refused):

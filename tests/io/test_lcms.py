@@ -272,6 +272,8 @@ def test_scans_of_netcdf_fit_its_points(tmp_path, refused, starts):
 def test_masses_must_be_numbers(tmp_path, refused):
     scans = [(60.0, 1, [100.0, np.nan], [1.0, 2.0])]
     refused(write_mzml(tmp_path / "x.mzML", scans), "masses or times that are not numbers")
+    scans = [(60.0, 1, [100.0, -5.0], [1.0, 2.0])]
+    refused(write_mzml(tmp_path / "y.mzML", scans), "an m/z of -5")
 
 
 def test_netcdf_of_another_kind_is_refused(tmp_path, refused):

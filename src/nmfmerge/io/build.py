@@ -1,6 +1,7 @@
 """From what a reader found to a Dataset: one array chosen, checked, and given its axes."""
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ import scipy.sparse as sp
 from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.io.errors import FormatError
 from nmfmerge.io.memory import Memory
+
+_LISTED = 12  # names in a message, at most
+_NAME = 40  # letters of each
 
 
 def build(
@@ -81,9 +85,11 @@ def choose(path: Path, shapes: Mapping[str, Any], variable: str | None) -> str:
         The user's choice.
     """
     listed = ", ".join(
-        repr(name) if shape is None else f"{name!r} ({_size(shape)})"
-        for name, shape in shapes.items()
+        f"{name[:_NAME]!r}" if shape is None else f"{name[:_NAME]!r} ({_size(shape)})"
+        for name, shape in islice(shapes.items(), _LISTED)
     )
+    if len(shapes) > _LISTED:
+        listed += f" and {len(shapes) - _LISTED} more"
     if not shapes:
         raise FormatError(f"{path} holds no numeric array: store the matrix in it")
     if variable is None and len(shapes) > 1:

@@ -99,7 +99,7 @@ def _pages(file: Path, memory: Memory, held: int) -> Iterator[tuple[str, np.ndar
 
     ``held`` is the memory in bytes that the images before it take.
     """
-    from PIL import Image
+    from PIL import Image, UnidentifiedImageError
 
     try:
         memory.needs(held + file.stat().st_size)
@@ -117,9 +117,10 @@ def _pages(file: Path, memory: Memory, held: int) -> Iterator[tuple[str, np.ndar
     except FormatError:
         raise
     except Exception as error:
-        raise FormatError(
-            f"{file} cannot be read as an image ({one_line(error)}): replace or remove it"
-        ) from error
+        unknown = isinstance(error, UnidentifiedImageError)  # which shows the open file
+        why = "of no known format" if unknown else one_line(error)
+        message = f"{file} cannot be read as an image ({why}): replace or remove it"
+        raise FormatError(message) from error
 
 
 def _plain(image: Any) -> Any:

@@ -98,6 +98,8 @@ class _Run:
             raise FormatError(
                 f"{self.path} has masses or times that are not numbers: export the run again"
             )
+        if (masses < 0).any():
+            raise FormatError(f"{self.path} has an m/z of {masses.min():g}: export the run again")
         self.has_points |= len(masses) > 0
         self.seconds.append(scan.seconds)
         if not _between(np.array([scan.seconds]), self.time_min, self.time_max)[0]:

@@ -29,6 +29,7 @@ _NUMPRESS_ZLIB = {"MS:1002746": decode_linear, "MS:1002747": decode_pic, "MS:100
 
 _PIECES = ("spectrum", "chromatogram", "offset")  # elements that files have by the thousand
 _PARSED = 30  # bytes of memory that a byte of XML may become
+_UNPACKED = 8  # bytes of memory for a byte of an array, until it is binned
 
 Terms = dict[str, Element]
 
@@ -60,7 +61,7 @@ def read_spectra(path: Path, ms_level: int, memory: Memory) -> Iterator[Spectrum
             elif name in _PIECES:
                 if name == "spectrum" and _level(element, groups) == ms_level:
                     yield _spectrum(element, groups, memory)
-                above[-1].clear()  # or the whole file would gather in memory
+                (above or [element])[-1].clear()  # or the whole file would gather in memory
                 file.reset()
 
 
@@ -115,7 +116,7 @@ def _decode(array: Element, terms: Terms, memory: Memory) -> np.ndarray:
 
 def _unzip(packed: bytes, memory: Memory) -> bytes:
     unzip = zlib.decompressobj()
-    raw = unzip.decompress(packed, memory.limit)
+    raw = unzip.decompress(packed, max(1, memory.limit // _UNPACKED))
     if unzip.unconsumed_tail:
         raise memory.unpacks_beyond()
     if not unzip.eof:

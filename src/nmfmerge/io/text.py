@@ -80,12 +80,12 @@ def _columns(path: Path, title: list[str], width: int, named: bool) -> Axis | No
 
 
 def _row(path: Path, number: int, cells: list[str], named: bool) -> np.ndarray:
+    numbers = cells[named:]
     try:
-        row = np.array(cells[named:], dtype=np.float64)
+        row = np.fromiter(map(float, numbers), np.float64, len(numbers))
     except ValueError:
         row = np.array([np.nan])
-    underscore = any("_" in cell for cell in cells[named:])  # which Python allows in a number
-    if underscore or np.isnan(row).any():
+    if "_" in "".join(numbers) or not (row == row).all():  # Python allows 1_000, NaN is not NaN
         wrong = (k for k, cell in enumerate(cells) if k >= named and not _is_number(cell))
         at = next(wrong, int(named))
         raise FormatError(_bad_cell(path, number, at + 1, cells[at]))
