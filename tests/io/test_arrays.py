@@ -95,3 +95,9 @@ def test_an_archive_named_npy_is_refused(tmp_path, X, refused):
     np.savez(tmp_path / "x.npz", X)
     (tmp_path / "x.npz").rename(tmp_path / "x.npy")
     refused(tmp_path / "x.npy", "rename it to .npz")
+
+
+def test_a_message_lists_some_of_many_arrays(tmp_path, X, refused):
+    np.savez(tmp_path / "x.npz", **{f"array{k}_{'long' * 50}": X for k in range(100)})
+    message = refused(tmp_path / "x.npz", "choose one with variable=; it has 'array0_", "88 more")
+    assert len(message) < 1000

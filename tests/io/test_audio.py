@@ -7,7 +7,7 @@ import soundfile
 from scipy.io import wavfile
 
 from nmfmerge.datasets.convert import spectrogram
-from nmfmerge.io import read
+from nmfmerge.io import ReadingWarning, read
 
 RATE = 8000
 
@@ -60,9 +60,32 @@ def test_integers_of_any_size_give_the_same_sound(tmp_path, tone, dtype):
     assert abs(data.X - spectrogram(tone, 1024, 512)).max() < 0.01 * data.X.max()
 
 
-def test_channels_are_averaged(tmp_path, tone):
-    path = write(tmp_path / "x.wav", np.column_stack([tone, np.zeros_like(tone)]))
-    np.testing.assert_allclose(read(path).X, spectrogram(tone / 2, 1024, 512), atol=1e-12)
+@pytest.mark.parametrize("suffix", ["wav", "flac"])
+def test_channels_are_averaged_or_one_is_chosen(tmp_path, tone, suffix, refused):
+    path = write(tmp_path / f"x.{suffix}", np.column_stack([tone, np.zeros_like(tone)]))
+    data = read(path)
+    np.testing.assert_allclose(data.X, spectrogram(tone / 2, 1024, 512), atol=0.01)
+    assert "average of 2 channels" in data.description
+    np.testing.assert_array_equal(read(path, channel="mean").X, data.X)
+    np.testing.assert_allclose(read(path, channel=1).X, 2 * data.X, atol=0.01)
+    assert not read(path, channel="2").X.any()
+    refused(path, "2 channel(s) of sound: choose channel= from 1 to 2", channel=3)
+    refused(path, "2 channel(s) of sound", channel="red")
+
+
+@pytest.mark.parametrize("suffix", ["wav", "flac"])
+def test_channels_that_cancel_out_are_refused(tmp_path, tone, suffix, refused):
+    path = write(tmp_path / f"x.{suffix}", np.column_stack([tone, -tone]))
+    refused(path, "cancel out when they are averaged: choose one with channel=1")
+    np.testing.assert_allclose(read(path, channel=2).X, spectrogram(tone, 1024, 512), atol=0.01)
+    assert read(path, channel="mean").X.max() < 0.01
+
+
+def test_channels_that_cancel_out_in_part_give_a_warning(tmp_path, tone):
+    path = write(tmp_path / "x.wav", np.column_stack([tone, -0.5 * tone]))
+    with pytest.warns(ReadingWarning, match=r"partly cancel out: 10% of their power is left"):
+        data = read(path)
+    np.testing.assert_array_equal(read(path, channel="mean").X, data.X)
 
 
 @pytest.mark.parametrize("suffix", ["flac", "ogg"])

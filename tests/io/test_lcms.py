@@ -14,6 +14,7 @@ from scipy.io import netcdf_file
 
 from nmfmerge.datasets.convert import bin_lcms
 from nmfmerge.io import read
+from nmfmerge.io.memory import memory_for
 from nmfmerge.io.mzml import read_spectra
 
 # seconds, MS level, masses, intensities
@@ -236,14 +237,43 @@ def test_a_run_without_points_is_refused(tmp_path, refused):
     refused(write_mzml(tmp_path / "y.mzML", []), "no scans of MS level 1")
 
 
-def test_intensities_must_be_as_many_as_masses(tmp_path, refused):
-    path = write_mzml(tmp_path / "x.mzML", [(60.0, 1, [100.0, 101.0], [1.0])])
-    refused(path, "not as many intensities as masses")
+@pytest.mark.parametrize(
+    "scans",
+    [
+        [(60.0, 1, [100.0, 101.0], [1.0])],
+        [(60.0, 1, [100.0, 101.0], [1.0]), (61.0, 1, [100.0], [3.0, 4.0])],  # as many in sum
+        [(60.0, 1, [], [1.0])],
+    ],
+)
+def test_a_scan_has_as_many_intensities_as_masses(tmp_path, refused, scans):
+    refused(
+        write_mzml(tmp_path / "x.mzML", scans),
+        f"{len(scans[0][2])} masses and 1 intensities in spectrum scan=1",
+    )
+
+
+def test_a_scan_has_as_many_points_as_it_says(tmp_path, refused):
+    path = write_mzml(tmp_path / "x.mzML")
+    text = path.read_text()
+    path.write_text(text.replace('defaultArrayLength="3"', 'defaultArrayLength="4"', 1))
+    refused(path, "3 masses and 3 intensities in spectrum scan=1, which is said to have 4 points")
+
+
+@pytest.mark.parametrize(
+    "starts", [[0, 3, 1, 4], [1, 3, 4, 4], [-5, 3, 4, 4], [0, 3, 4, 10**9]], ids=str
+)
+def test_scans_of_netcdf_fit_its_points(tmp_path, refused, starts):
+    path = write_andi(tmp_path / "x.cdf")
+    with netcdf_file(path, "a") as run:
+        run.variables["scan_index"][:] = starts
+    refused(path, "do not fit together")
 
 
 def test_masses_must_be_numbers(tmp_path, refused):
     scans = [(60.0, 1, [100.0, np.nan], [1.0, 2.0])]
     refused(write_mzml(tmp_path / "x.mzML", scans), "masses or times that are not numbers")
+    scans = [(60.0, 1, [100.0, -5.0], [1.0, 2.0])]
+    refused(write_mzml(tmp_path / "y.mzML", scans), "an m/z of -5")
 
 
 def test_netcdf_of_another_kind_is_refused(tmp_path, refused):
@@ -327,8 +357,9 @@ def test_mzml_of_another_program(tmp_path):
 def test_spectra_do_not_gather_in_memory(tmp_path):
     scans = [(float(k), 1, [100.0] * 2000, [1.0] * 2000) for k in range(200)]
     path = write_mzml(tmp_path / "x.mzML", scans)
+    memory = memory_for(path, None)
     tracemalloc.start()
-    count = sum(len(spectrum.masses) for spectrum in read_spectra(path, 1))
+    count = sum(len(spectrum.masses) for spectrum in read_spectra(path, 1, memory))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert count == 400_000

@@ -1,6 +1,11 @@
+import subprocess
+import sys
+
 import numpy as np
 import pynumpress
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nmfmerge.io.numpress import decode_linear, decode_pic, decode_slof
 
@@ -46,3 +51,47 @@ def test_an_array_cut_short_is_an_error():
     raw = packed("pic", [1.0, 100_000.0])
     with pytest.raises(ValueError, match="cut short"):
         decode_pic(raw[:-1])
+
+
+@given(
+    st.lists(st.integers(0, 2**29), min_size=2, max_size=50),
+    st.sampled_from([1.0, 1e3, 1e5]),
+)
+def test_linear_gives_back_any_fixed_points(values, scale):
+    """Also those so far from a straight line that no half byte is left out."""
+    raw = packed("linear", np.array(values) / scale, scale)
+    np.testing.assert_allclose(decode_linear(raw), np.array(values) / scale, atol=0.51 / scale)
+
+
+CHILD = """
+import sys
+import numpy as np
+import pynumpress
+from nmfmerge.io.numpress import decode_linear, decode_pic, decode_slof
+
+rng, damaged = np.random.default_rng(int(sys.argv[1])), 0
+for _ in range(5000):
+    values = np.sort(rng.integers(0, 2**31, rng.integers(0, 20)).astype(float))
+    decode, encoded = (
+        (decode_linear, lambda: pynumpress.encode_linear(values, 1.0)),
+        (decode_slof, lambda: pynumpress.encode_slof(values, 3000.0)),
+        (decode_pic, lambda: pynumpress.encode_pic(values)),
+    )[rng.integers(3)]
+    raw = bytearray(encoded().tobytes())
+    for at in rng.integers(0, max(len(raw), 1), rng.integers(0, 4)):
+        raw[at : at + 1] = rng.bytes(1)
+    raw = bytes(raw[: rng.integers(0, len(raw) + 1)]) if rng.random() < 0.5 else bytes(raw)
+    try:
+        decode(raw)
+    except ValueError:
+        damaged += 1
+print(damaged)
+"""
+
+
+def test_damaged_arrays_are_errors_and_do_not_end_the_process():
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", CHILD, "0"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert 1000 < int(done.stdout) < 5000

@@ -8,13 +8,14 @@ import pytest
 
 from nmfmerge import io
 from nmfmerge.io import FORMATS, FormatError, MissingLibrary, read
-from nmfmerge.io.options import OPTIONS
+from nmfmerge.io.options import OPTIONS, for_command_line
 
 FILES = sorted({suffix for fmt in FORMATS.values() for suffix in fmt.suffixes})
 
 
 def test_public_names_are_these():
-    assert io.__all__ == ["FORMATS", "FormatError", "MissingLibrary", "describe", "read"]
+    names = ["FORMATS", "FormatError", "MissingLibrary", "ReadingWarning", "describe", "read"]
+    assert io.__all__ == names
     assert issubclass(FormatError, ValueError)
     assert issubclass(MissingLibrary, FormatError)
 
@@ -89,7 +90,9 @@ def test_an_option_of_another_format_is_refused(tmp_path, X):
     with pytest.raises(ValueError, match=r"window=512 is not an option .*'npy'.* takes transpose"):
         read(tmp_path / "x.npy", window=512)
     np.savez(tmp_path / "x.npz", X)
-    with pytest.raises(ValueError, match=r"lag=1 .*'npz', which takes variable, transpose$"):
+    with pytest.raises(
+        ValueError, match=r"lag=1 .*'npz', which takes variable, transpose, max_memory$"
+    ):
         read(tmp_path / "x.npz", lag=1)
 
 
@@ -106,6 +109,11 @@ def test_an_option_of_another_format_is_refused(tmp_path, X):
         (".cdf", {"time_min": 2, "time_max": 1}, r"time_min=2 is not below time_max=1"),
         (".csv", {"transpose": 1}, r"transpose=1 .*expected True or False"),
         (".npz", {"variable": 3}, r"variable=3 .*expected a name"),
+        (".npz", {"max_memory": "much"}, r"max_memory='much' is not a size: .*'8GB'"),
+        (".npz", {"max_memory": True}, r"max_memory=True .*expected a name or a number"),
+        (".wav", {"channel": 0}, r"channel=0 is not a channel: write a number from 1"),
+        (".wav", {"channel": "left"}, r"channel='left' is not a channel"),
+        (".tif", {"channel": 1.5}, r"channel=1.5 is not a channel"),
     ],
 )
 def test_a_wrong_value_of_an_option_says_what_was_expected(tmp_path, suffix, options, words):
@@ -128,3 +136,19 @@ def test_a_file_that_asks_for_too_much_memory_is_refused(tmp_path, refused):
     path = tmp_path / "huge.npy"
     path.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode())
     refused(path)
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("choose one with variable=; it has 'X'", "choose one with --variable; it has 'X'"),
+        ("leave out variable='X'", "leave out --variable 'X'"),
+        ('read it with max_memory="8GB"', 'read it with --max-memory "8GB"'),
+        ("widen mz_min to mz_max", "widen --mz-min to --mz-max"),
+        ("choose another ms_level", "choose another --ms-level"),
+        ("fewer than one window of 1024", "fewer than one window of 1024"),
+        ("data/mz_bin/channel=2.csv is empty", "data/mz_bin/channel=2.csv is empty"),
+    ],
+)
+def test_messages_have_options_as_they_are_typed_in_a_shell(message, shown):
+    assert for_command_line(message) == shown

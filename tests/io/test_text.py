@@ -161,3 +161,29 @@ def test_an_archive_cut_short_is_refused(tmp_path, refused, cut):
     path.write_bytes(gzip.compress(b"1,2\n3,4\n" * 1000))
     assert read(path).X.shape == (2000, 2)
     refused(cut(path))
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "txt"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("quoted", [False, True])
+def test_lines_may_be_longer_than_a_cell_can_be(tmp_path, rng, suffix, delimiter, quoted):
+    if suffix == "tsv" and delimiter != "\t":
+        pytest.skip("a .tsv has tabs")
+    X = rng.random((3, 20_000)).round(5)
+    mark = '"' if quoted else ""
+    names = delimiter.join(f"{mark}name{j}{mark}" for j in range(20_000))
+    lines = [names, *(delimiter.join(map(str, row)) for row in X.tolist())]
+    assert max(map(len, lines)) > 131_072
+    path = tmp_path / f"wide.{suffix}"
+    path.write_text("\n".join(lines))
+    data = read(path)
+    np.testing.assert_array_equal(data.X, X)
+    assert data.columns.values[-1] == "name19999"
+
+
+@pytest.mark.parametrize("cell", ["1_000", "1_0.5", "1e1_0", "_1", "1_"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", " "])
+def test_a_number_has_no_underscore(tmp_path, refused, cell, delimiter):
+    path = tmp_path / "x.txt"
+    path.write_text(f"1{delimiter}2\n3{delimiter}{cell}\n")
+    refused(path, f"line 2, column 2: {cell!r} is not a number", header=False)

@@ -1,6 +1,7 @@
 """From a raw recording to a matrix: amplitude spectrograms and binned LC-MS runs."""
 
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from scipy.io import netcdf_file, wavfile
@@ -36,12 +37,18 @@ def spectrogram(
 
 def read_wav(path: Path) -> tuple[int, np.ndarray]:
     """Sampling rate and signal of a WAV file, channels averaged, integers scaled to [−1, 1)."""
-    rate, sound = wavfile.read(path)
+    rate, sound = read_wav_channels(path)
+    return rate, sound[:, 0] if sound.shape[1] == 1 else sound.mean(axis=1)
+
+
+def read_wav_channels(file: Path | BinaryIO) -> tuple[int, np.ndarray]:
+    """Sampling rate and signals (n_samples, n_channels) of a WAV file."""
+    rate, sound = wavfile.read(file)
     if sound.dtype == np.uint8:  # eight bits are stored with silence at 128
         sound = (sound - 128.0) / 128
     elif sound.dtype.kind == "i":
         sound = sound / -float(np.iinfo(sound.dtype).min)
-    return rate, sound if sound.ndim == 1 else sound.mean(axis=1)
+    return rate, sound[:, None] if sound.ndim == 1 else sound
 
 
 def bin_lcms(
@@ -69,7 +76,7 @@ def bin_lcms(
     return X, times[: X.shape[1] * scans_per_bin : scans_per_bin]
 
 
-def read_andi_run(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def read_andi_run(file: Path | BinaryIO) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The points of a netCDF (ANDI) LC-MS run.
 
     Returns
@@ -81,7 +88,7 @@ def read_andi_run(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.nd
     masses, intensities : arrays (n_points,)
         Its m/z and intensity.
     """
-    with netcdf_file(path, mmap=False) as run:
+    with netcdf_file(file, mmap=False) as run:
         masses, intensities, starts, times = (
             np.array(run.variables[name].data, dtype=kind)
             for name, kind in (
@@ -91,7 +98,11 @@ def read_andi_run(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.nd
                 ("scan_acquisition_time", np.float64),
             )
         )
-    scan = np.repeat(np.arange(len(starts)), np.diff([*starts, len(masses)]))
+    lengths = np.diff(starts, append=len(masses))
+    fits = len(times) == len(starts) and len(masses) == len(intensities)
+    if not fits or starts[:1].any() or (lengths < 0).any():
+        raise ValueError("its scans, times, masses and intensities do not fit together")
+    scan = np.repeat(np.arange(len(starts)), lengths)
     return times, scan, masses, intensities
 
 

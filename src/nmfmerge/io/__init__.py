@@ -1,7 +1,7 @@
 """Data files of many fields in, as a `Dataset`; optional libraries are imported when used."""
 
-from nmfmerge.io.errors import FormatError, MissingLibrary
+from nmfmerge.io.errors import FormatError, MissingLibrary, ReadingWarning
 from nmfmerge.io.inspect import describe
 from nmfmerge.io.registry import FORMATS, read
 
-__all__ = ["FORMATS", "FormatError", "MissingLibrary", "describe", "read"]
+__all__ = ["FORMATS", "FormatError", "MissingLibrary", "ReadingWarning", "describe", "read"]

@@ -1,48 +1,71 @@
 """Sound files: the amplitude spectrogram, frequencies × times."""
 
 import warnings
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.io.wavfile import WavFileWarning
 
 from nmfmerge.datasets.base import Axis, Dataset
-from nmfmerge.datasets.convert import read_wav, spectrogram
+from nmfmerge.datasets.convert import read_wav_channels, spectrogram
 from nmfmerge.io.build import build
+from nmfmerge.io.channels import one_sound
 from nmfmerge.io.errors import FormatError, library
+from nmfmerge.io.memory import Memory
+
+_SAMPLE = 16  # bytes for a byte of a WAV file: the file, and each sample as a float
+_FRAME = 40  # bytes for a value of the spectrogram while it is made
 
 
-def read_wave(path: Path, window: int = 1024, hop: int | None = None) -> Dataset:
+def read_wave(path: Path, memory: Memory, channel: Any = None, **windows: int) -> Dataset:
     """Read a WAV file as a spectrogram."""
+    memory.needs(_SAMPLE * path.stat().st_size)
     with warnings.catch_warnings():  # a recording cut short is only a warning for SciPy
         warnings.filterwarnings("error", "Reached EOF", WavFileWarning)
-        rate, sound = read_wav(path)
-    return _spectrogram(path, rate, sound, window, hop)
+        rate, sound = read_wav_channels(BytesIO(path.read_bytes()))
+    return _spectrogram(path, memory, rate, sound, channel, **windows)
 
 
-def read_sound(path: Path, window: int = 1024, hop: int | None = None) -> Dataset:
+def read_sound(path: Path, memory: Memory, channel: Any = None, **windows: int) -> Dataset:
     """Read a FLAC or Ogg file as a spectrogram."""
     soundfile = library("soundfile", path.suffix, "soundfile", "audio")
     with soundfile.SoundFile(path) as file:
-        sound = file.read(always_2d=True).mean(axis=1)
+        memory.array((file.frames, file.channels), _SAMPLE)
+        sound = file.read(always_2d=True)
         if len(sound) < file.frames:
             raise FormatError(f"{path} is cut short: copy or record it again")
-        return _spectrogram(path, file.samplerate, sound, window, hop)
+        return _spectrogram(path, memory, file.samplerate, sound, channel, **windows)
 
 
-def _spectrogram(path: Path, rate: int, sound: np.ndarray, window: int, hop: int | None) -> Dataset:
+def _spectrogram(
+    path: Path,
+    memory: Memory,
+    rate: int,
+    sound: np.ndarray,
+    channel: Any,
+    window: int = 1024,
+    hop: int | None = None,
+) -> Dataset:
     """Whole windows only; a column stands at the time at which its window begins."""
     if len(sound) < window:
         raise FormatError(
             f"{path} has {len(sound)} samples, fewer than one window of {window}: choose a smaller "
             "window"
         )
+    if rate < 1 or not sound.shape[1]:
+        raise FormatError(f"{path} has no sampling rate or no channel: record or copy it again")
     hop = max(1, window // 2) if hop is None else hop
-    X = spectrogram(sound, window, hop)
+    memory.array((window, (len(sound) - window) // hop + 1), _FRAME)
+    X = spectrogram(one_sound(path, sound, channel), window, hop)
+    averaged = sound.shape[1] > 1 and channel in (None, "mean")
     return build(
         path,
         X,
         Axis("frequency", np.arange(X.shape[0]) * rate / window, "Hz"),
         Axis("time", np.arange(X.shape[1]) * hop / rate, "s"),
-        description="Amplitude spectrogram.",
+        memory=memory,
+        description="Amplitude spectrogram"
+        + (f" of the average of {sound.shape[1]} channels." if averaged else "."),
     )

@@ -1,6 +1,7 @@
 """From what a reader found to a Dataset: one array chosen, checked, and given its axes."""
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,10 @@ import scipy.sparse as sp
 
 from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.io.errors import FormatError
+from nmfmerge.io.memory import Memory
+
+_LISTED = 12  # names in a message, at most
+_NAME = 40  # letters of each
 
 
 def build(
@@ -17,12 +22,14 @@ def build(
     rows: Axis | None = None,
     columns: Axis | None = None,
     *,
+    memory: Memory,
     image_shape: tuple[int, int] | None = None,
     description: str = "",
 ) -> Dataset:
     """Check X and make a Dataset of it; rows and columns without names are numbered."""
-    X = check_matrix(path, X)
+    X = check_matrix(path, X, memory)
     m, n = X.shape
+    memory.needs(8 * (m + n))
     return Dataset(
         name=path.stem,
         X=X,
@@ -35,7 +42,7 @@ def build(
     )
 
 
-def check_matrix(path: Path, X: Any) -> Any:
+def check_matrix(path: Path, X: Any, memory: Memory) -> Any:
     """Check that X is a matrix of real numbers; a sparse one becomes CSR."""
     if not sp.issparse(X):
         X = np.asarray(X)
@@ -50,12 +57,15 @@ def check_matrix(path: Path, X: Any) -> Any:
         )
     if 0 in X.shape:
         raise FormatError(f"{path} holds an empty matrix, {_size(X.shape)}: store one with entries")
-    return _canonical(X) if sp.issparse(X) else X
+    return _canonical(X, memory) if sp.issparse(X) else X
 
 
-def _canonical(X: Any) -> Any:
+def _canonical(X: Any, memory: Memory) -> Any:
     """CSR without duplicates; indices out of range are an error here, not a crash later."""
+    memory.needs(8 * sum(X.shape) + X.nnz * (X.dtype.itemsize + 16))
     if X.format in ("csr", "csc", "bsr"):
+        if (X.indptr[1:] < X.indptr[:-1]).any():  # which SciPy checks only where entries are left
+            raise ValueError("the row or column starts of its sparse matrix go backwards")
         X.check_format(full_check=True)
     X = X.tocsr()
     X.sum_duplicates()
@@ -75,9 +85,11 @@ def choose(path: Path, shapes: Mapping[str, Any], variable: str | None) -> str:
         The user's choice.
     """
     listed = ", ".join(
-        repr(name) if shape is None else f"{name!r} ({_size(shape)})"
-        for name, shape in shapes.items()
+        f"{name[:_NAME]!r}" if shape is None else f"{name[:_NAME]!r} ({_size(shape)})"
+        for name, shape in islice(shapes.items(), _LISTED)
     )
+    if len(shapes) > _LISTED:
+        listed += f" and {len(shapes) - _LISTED} more"
     if not shapes:
         raise FormatError(f"{path} holds no numeric array: store the matrix in it")
     if variable is None and len(shapes) > 1:

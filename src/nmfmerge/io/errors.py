@@ -12,6 +12,10 @@ class MissingLibrary(FormatError):
     """A format needs a library that is not installed; the message has the command."""
 
 
+class ReadingWarning(UserWarning):
+    """A file holds more than the matrix that was made of it; the message says how to choose."""
+
+
 def library(module: str, reading: str, package: str, extra: str) -> Any:
     """Import the library that reading something needs, or say how to install it."""
     try:

@@ -1,20 +1,20 @@
-"""HDF5 files and MATLAB files, whose version 7.3 is HDF5 with the dimensions in reverse."""
+"""HDF5 files: a dataset of one. What a file says is elsewhere is not fetched from there."""
 
+import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-import scipy.sparse as sp
-from scipy.io import loadmat
 
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.io.build import build, choose
 from nmfmerge.io.errors import FormatError, library
+from nmfmerge.io.memory import Memory
 
-_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+_TEXT = 64  # bytes of a string in memory, beside its letters
+_DEEPEST = 32  # groups within groups
 
 
-def read_hdf5(path: Path, variable: str | None = None) -> Dataset:
+def read_hdf5(path: Path, memory: Memory, variable: str | None = None) -> Dataset:
     """Read a dataset of an HDF5 file."""
     h5py = library("h5py", path.suffix, "h5py", "hdf5")
     with h5py.File(path, "r") as file:
@@ -24,56 +24,56 @@ def read_hdf5(path: Path, variable: str | None = None) -> Dataset:
             if isinstance(item, h5py.Dataset) and item.dtype.kind in "fiubc":
                 shapes[name] = item.shape
 
-        file.visititems(note)
-        chosen = choose(path, shapes, variable.strip("/") if variable else None)
-        return build(path, file[chosen][()])
+        file.visititems(note)  # which does not follow links to other files
+        variable = variable.strip("/") if variable else None
+        if not shapes or (variable and variable not in shapes):
+            refuse_links(path, file, [variable] if variable else file)
+        return build(path, load(path, file[choose(path, shapes, variable)], memory), memory=memory)
 
 
-def read_mat(path: Path, variable: str | None = None) -> Dataset:
-    """Read a matrix of a MATLAB file of any version."""
-    if _is_hdf5(path):
-        return _read_mat73(path, variable)
-    arrays = {
-        name: value
-        for name, value in loadmat(path).items()
-        if not name.startswith("__") and (sp.issparse(value) or value.dtype.kind in "fiubc")
-    }
-    shapes = {name: value.shape for name, value in arrays.items()}
-    return build(path, arrays[choose(path, shapes, variable)])
+def load(path: Path, dataset: Any, memory: Memory) -> Any:
+    """The values of a dataset that stands in the file itself and fits into memory."""
+    memory.needs(_size(path, dataset))
+    return dataset[()]
 
 
-def _is_hdf5(path: Path) -> bool:
-    """Whether the HDF5 signature stands at the start, or after the 512 bytes that MATLAB writes."""
-    with path.open("rb") as file:
-        head = file.read(520)
-    return head.startswith(_SIGNATURE) or head[512:] == _SIGNATURE
+def tree_size(path: Path, file: Any, places: Iterable[str]) -> int:
+    """Bytes of all datasets below some places of a file, none of which may be elsewhere."""
+    return sum(_tree_size(path, file, place, 0) for place in places)
 
 
-def _read_mat73(path: Path, variable: str | None) -> Dataset:
-    h5py = library("h5py", "MATLAB 7.3 files", "h5py", "hdf5")
-    with h5py.File(path, "r") as file:
-        shapes: dict[str, tuple[int, ...]] = {}
-        for name, item in file.items():
-            if "MATLAB_sparse" in item.attrs:
-                shapes[name] = (int(item.attrs["MATLAB_sparse"]), len(item["jc"]) - 1)
-            elif isinstance(item, h5py.Dataset) and _is_numeric(item):
-                shapes[name] = item.shape[::-1]
-        chosen = choose(path, shapes, variable)
-        item = file[chosen]
-        if isinstance(item, h5py.Dataset):
-            return build(path, item[()].T)
-        return build(path, _sparse(path, item, shapes[chosen]))
+def _tree_size(path: Path, group: Any, name: str, depth: int) -> int:
+    if depth > _DEEPEST:
+        raise FormatError(f"{path} has groups that contain themselves: write it again")
+    parts = name.split("/")
+    refuse_links(path, group, ["/".join(parts[: k + 1]) for k in range(len(parts))])
+    item = group[name]
+    if hasattr(item, "shape"):
+        return _size(path, item)
+    return sum(_tree_size(path, item, inner, depth + 1) for inner in item)
 
 
-def _is_numeric(item: Any) -> bool:
-    kind = item.attrs.get("MATLAB_class", b"double")
-    return item.dtype.kind in "fiub" and kind not in (b"char", b"cell", b"struct")
+def refuse_links(path: Path, group: Any, names: Iterable[str]) -> None:
+    """Refuse names that are links to other files."""
+    h5py = library("h5py", path.suffix, "h5py", "hdf5")
+    for name in names:
+        link = group.get(name, getlink=True)
+        if isinstance(link, h5py.ExternalLink):
+            raise FormatError(
+                f"{path} has {name!r} as a link to another file ({link.filename}), which is not "
+                "followed: read that file, or store the data in this one"
+            )
 
 
-def _sparse(path: Path, item: Any, shape: tuple[int, ...]) -> Any:
-    if not {"data", "ir"} <= set(item):
-        if item["jc"][-1] == 0:  # MATLAB stores no entries for a matrix of zeros
-            return sp.csc_matrix(shape)
-        raise FormatError(f"{path} has a sparse matrix without its entries: save it again")
-    indices, starts = item["ir"][()].astype(np.int64), item["jc"][()].astype(np.int64)
-    return sp.csc_matrix((item["data"][()], indices, starts), shape=shape)
+def _size(path: Path, dataset: Any) -> int:
+    """Bytes of a dataset in memory, and of a chunk of it where that is larger."""
+    elsewhere = dataset.external or []
+    if dataset.is_virtual:
+        elsewhere = [source for source in dataset.virtual_sources() if source.file_name != "."]
+    if elsewhere:
+        raise FormatError(
+            f"{path} keeps the values of {dataset.name!r} in another file, which is not followed: "
+            "store them in this one"
+        )
+    n = max(int(dataset.size or 0), math.prod(dataset.chunks or (0,)))
+    return n * (dataset.dtype.itemsize if dataset.dtype.kind != "O" else _TEXT)

@@ -1,9 +1,11 @@
-"""Folders of images and TIFF stacks: pixels × images, in grey."""
+"""Folders of images and TIFF stacks: pixels × images, one value a pixel."""
 
 import logging
+import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +13,19 @@ import numpy as np
 
 from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.io.build import build
+from nmfmerge.io.channels import one_colour
 from nmfmerge.io.errors import FormatError, library, one_line
+from nmfmerge.io.memory import Memory
 
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".pgm", ".ppm", ".webp")
 _GREY = {"L", "I", "F", "I;16", "I;16B", "I;16L"}
-_LUMA = np.array([0.299, 0.587, 0.114])  # ITU-R 601-2, as Pillow's
+_FORMATS = ("PNG", "JPEG", "TIFF", "BMP", "GIF", "PPM", "WEBP")
+_PIXEL = 16  # bytes for a pixel while it is read
+_COPIES = 2  # of an image: by itself, and in the stack
 
 
-def read_image_folder(path: Path) -> Dataset:
-    """Read the images of a folder in the order of their names, 2 before 10."""
+def read_image_folder(path: Path, memory: Memory, channel: Any = None) -> Dataset:
+    """Read the images of a folder in the order of their names, 2 before 10; pages are images."""
     files = sorted((f for f in path.iterdir() if _is_image(f)), key=_natural)
     if not files:
         raise FormatError(
@@ -27,19 +33,22 @@ def read_image_folder(path: Path) -> Dataset:
             "them, or a data file"
         )
     library("PIL", "a folder of images", "pillow", "images")
-    images = [_read_image(file) for file in files]
-    shape = images[0].shape
-    for file, image in zip(files, images, strict=True):
-        if image.shape != shape:
-            raise FormatError(
-                f"{file} has {_pixels(image.shape)} pixels where {files[0].name} has "
-                f"{_pixels(shape)}: crop or scale the images to one size"
-            )
-    names = Axis("image", np.array([file.name for file in files]))
-    return _frames(path, np.stack(images), names)
+    images: dict[str, np.ndarray] = {}
+    size = 0
+    for file in files:
+        for name, image in _pages(file, memory, size):
+            _check_alike(file, image, next(iter(images.items()), (name, image)))
+            images[name] = image
+            size += _COPIES * image.nbytes
+    stack = _stack(list(images.values()))
+    if stack.ndim == 4:
+        stack = _one_value(path, stack, channel)
+    elif channel not in (None, "grey", 1, "1"):
+        raise FormatError(f"{path} has grey images: leave out channel={channel!r}")
+    return _frames(path, stack, Axis("image", np.array(list(images))), memory)
 
 
-def read_tiff(path: Path) -> Dataset:
+def read_tiff(path: Path, memory: Memory, channel: Any = None) -> Dataset:
     """Read a TIFF or OME-TIFF stack; its frames become columns."""
     tifffile = library("tifffile", path.suffix, "tifffile", "images")
     with _logged("tifffile") as faults, tifffile.TiffFile(path) as file:
@@ -50,43 +59,106 @@ def read_tiff(path: Path) -> Dataset:
                 "them in a file of its own"
             )
         _check_complete(path, file)
+        memory.array(series.shape, 2 * series.dtype.itemsize)
         stack, axes = series.asarray(), series.axes
     if faults:
         raise FormatError(f"{path} is damaged or cut short ({faults[0]}): copy or save it again")
     if "Y" not in axes or "X" not in axes:
         raise FormatError(f"{path} has axes {axes} without Y and X: save it as a stack of images")
-    stack = _one_axis_of_frames(path, *_to_grey(path, stack, axes))
-    return _frames(path, stack, Axis("frame", np.arange(len(stack))))
+    if "S" in axes:
+        memory.array(stack.shape, 16)  # colours as floats
+        stack = _one_value(path, np.moveaxis(stack, axes.index("S"), -1), channel)
+        axes = axes.replace("S", "")
+    elif "C" in axes and channel is not None:
+        stack = one_colour(path, np.moveaxis(stack, axes.index("C"), -1), channel)
+        axes = axes.replace("C", "")
+    elif channel not in (None, "grey", 1, "1"):
+        raise FormatError(f"{path} has grey images: leave out channel={channel!r}")
+    stack = _one_axis_of_frames(path, stack, axes)
+    return _frames(path, stack, Axis("frame", np.arange(len(stack))), memory)
 
 
-def _frames(path: Path, stack: np.ndarray, columns: Axis) -> Dataset:
+def _frames(path: Path, stack: np.ndarray, columns: Axis, memory: Memory) -> Dataset:
     """Dataset of a stack (frames, height, width)."""
     height, width = stack.shape[1:]
     X = stack.reshape(len(stack), -1).T
     pixels = Axis("pixel", np.arange(X.shape[0]))
-    return build(path, X, pixels, columns, image_shape=(height, width))
+    return build(path, X, pixels, columns, memory=memory, image_shape=(height, width))
 
 
-def _read_image(file: Path) -> np.ndarray:
-    from PIL import Image
+def _one_value(path: Path, colours: np.ndarray, channel: Any) -> np.ndarray:
+    """A colour or grey; where the colours are all alike, nothing is lost."""
+    alike = channel is None and colours.shape[-1] in (3, 4)
+    if alike and (colours[..., :3] == colours[..., :1]).all():
+        return colours[..., 0]
+    return one_colour(path, colours, channel)
+
+
+def _pages(file: Path, memory: Memory, held: int) -> Iterator[tuple[str, np.ndarray]]:
+    """The name and the pixels of each page of an image; colours are a third axis.
+
+    ``held`` is the memory in bytes that the images before it take.
+    """
+    from PIL import Image, UnidentifiedImageError
 
     try:
-        with Image.open(file) as image:
-            return np.array(image if image.mode in _GREY else image.convert("L"))
+        memory.needs(held + file.stat().st_size)
+        raw = BytesIO(file.read_bytes())  # a file would be asked for all bytes it declares
+        with _any_size(Image), Image.open(raw, formats=_FORMATS) as image:
+            # an MPO is a photograph with previews, not a series
+            n = 1 if image.format == "MPO" else getattr(image, "n_frames", 1)
+            for k in range(n):
+                memory.needs(held + _PIXEL * math.prod(image.size))  # to find the page
+                image.seek(k)
+                memory.needs(held + _PIXEL * math.prod(image.size))
+                pixels = np.array(image if image.mode in _GREY else _plain(image))
+                yield file.name if n == 1 else f"{file.name}[{k + 1}]", pixels
+                held += _COPIES * pixels.nbytes
+    except FormatError:
+        raise
     except Exception as error:
+        unknown = isinstance(error, UnidentifiedImageError)  # which shows the open file
+        why = "of no known format" if unknown else one_line(error)
+        message = f"{file} cannot be read as an image ({why}): replace or remove it"
+        raise FormatError(message) from error
+
+
+def _plain(image: Any) -> Any:
+    """Grey for black and white and for transparent greys; red, green and blue for all else."""
+    if image.mode in ("1", "LA", "La"):
+        return image.convert("L")
+    return image.convert("RGB")
+
+
+@contextmanager
+def _any_size(Image: Any) -> Iterator[None]:
+    """Without Pillow's own limit on pixels: ours can be chosen."""
+    limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
+    try:
+        yield
+    finally:
+        Image.MAX_IMAGE_PIXELS = limit
+
+
+def _check_alike(file: Path, image: np.ndarray, first: tuple[str, np.ndarray]) -> None:
+    name, pixels = first
+    if image.shape[:2] != pixels.shape[:2]:
         raise FormatError(
-            f"{file} cannot be read as an image ({one_line(error)}): replace or remove it"
-        ) from error
+            f"{file} has {_pixels(image.shape[:2])} pixels where {name} has "
+            f"{_pixels(pixels.shape[:2])}: crop or scale the images to one size"
+        )
+    if image.dtype != pixels.dtype:
+        raise FormatError(
+            f"{file} has values of type {image.dtype} where {name} has {pixels.dtype}: save all "
+            "images alike"
+        )
 
 
-def _to_grey(path: Path, stack: np.ndarray, axes: str) -> tuple[np.ndarray, str]:
-    """Colours of a pixel (axis S) as one grey value."""
-    if "S" not in axes:
-        return stack, axes
-    colours = np.moveaxis(stack, axes.index("S"), -1)
-    if colours.shape[-1] not in (3, 4):
-        raise FormatError(f"{path} has {colours.shape[-1]} samples a pixel: save it in grey")
-    return colours[..., :3] @ _LUMA, axes.replace("S", "")
+def _stack(images: list[np.ndarray]) -> np.ndarray:
+    """One array; where some images have colours, the grey ones have three alike."""
+    if any(image.ndim == 3 for image in images):
+        images = [np.dstack([one] * 3) if one.ndim == 2 else one for one in images]
+    return np.stack(images)
 
 
 def _one_axis_of_frames(path: Path, stack: np.ndarray, axes: str) -> np.ndarray:
@@ -96,8 +168,8 @@ def _one_axis_of_frames(path: Path, stack: np.ndarray, axes: str) -> np.ndarray:
         others = axes.replace("Y", "").replace("X", "")
         sizes = ", ".join(f"{a}={k}" for a, k in zip(others, stack.shape, strict=False))
         raise FormatError(
-            f"{path} has more than one axis of frames ({sizes}): save one channel or one depth in "
-            "a file of its own"
+            f"{path} has more than one axis of frames ({sizes}): choose one of its channels (C) "
+            "with channel=1, or save one depth in a file of its own"
         )
     return stack.reshape(-1, *stack.shape[-2:])
 

@@ -67,7 +67,10 @@ def _range(values: np.ndarray, size: int) -> dict[str, Any]:
     ends = [float(values.min()), float(values.max())] if values.size else []
     if values.size < size:
         ends.append(0.0)
-    mean = float(values.sum(dtype=np.float64)) / size
+    with np.errstate(over="ignore"):
+        mean = float(values.sum(dtype=np.float64)) / size
+    if not np.isfinite(mean):
+        mean = float((values / size).sum(dtype=np.float64))
     return {"min": min(ends), "max": max(ends), "mean": mean, "negative": negative, **bad}
 
 

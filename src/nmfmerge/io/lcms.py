@@ -1,6 +1,10 @@
-"""LC-MS runs, mzML or netCDF: intensities summed in bins of m/z and of retention time."""
+"""LC-MS runs, mzML or netCDF: intensities summed in bins of m/z and of retention time.
 
-from dataclasses import dataclass
+Scans are binned as they come, so that only the bins of a run are ever in memory.
+"""
+
+from collections.abc import Iterable, Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -11,118 +15,167 @@ from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.datasets.convert import bin_index, read_andi_run
 from nmfmerge.io.build import build
 from nmfmerge.io.errors import FormatError
-from nmfmerge.io.mzml import read_spectra
+from nmfmerge.io.memory import Memory
+from nmfmerge.io.mzml import Spectrum, read_spectra
 
 _DENSE_FROM = 0.1  # filled part of the bins from which a dense matrix is the smaller one to handle
+_EDGE = 32  # bytes for the edge of a bin while the axis and the matrix are made
+_POINT = 40  # bytes for an entry while the matrix is made
+_COPIES = 6  # of a netCDF file: itself, its variables, and these as floats
+_LARGEST = 2.0**53  # number of a bin from which floats do not count by ones
 
 
-@dataclass(frozen=True)
-class Run:
-    """The points of a run: scan, m/z and intensity of each, and the seconds of each scan."""
-
-    times: np.ndarray
-    scan: np.ndarray
-    masses: np.ndarray
-    intensities: np.ndarray
-
-
-def read_mzml(path: Path, ms_level: int = 1, **bins: float) -> Dataset:
+def read_mzml(path: Path, memory: Memory, ms_level: int = 1, **bins: float) -> Dataset:
     """Read the scans of one MS level of an mzML file, plain or gzipped."""
-    spectra = list(read_spectra(path, ms_level))
-    if not spectra:
+    run = _Run(path, memory, read_spectra(path, ms_level, memory), **bins)
+    if not run.seconds:
         raise FormatError(f"{path} has no scans of MS level {ms_level}: choose another ms_level")
-    masses = [spectrum.masses for spectrum in spectra]
-    run = Run(
-        np.array([spectrum.seconds for spectrum in spectra]),
-        np.repeat(np.arange(len(spectra)), [len(one) for one in masses]),
-        np.concatenate(masses),
-        np.concatenate([spectrum.intensities for spectrum in spectra]),
-    )
-    return _bin(path, run, **bins)
+    return run.dataset()
 
 
-def read_andi(path: Path, **bins: float) -> Dataset:
+def read_andi(path: Path, memory: Memory, **bins: float) -> Dataset:
     """Read a netCDF (ANDI) run."""
-    with path.open("rb") as file:
-        if file.read(8) == b"\x89HDF\r\n\x1a\n":
-            raise FormatError(f"{path} is netCDF-4: convert it to netCDF-3, or to mzML")
+    memory.needs(_COPIES * path.stat().st_size)
+    raw = path.read_bytes()
+    if raw.startswith(b"\x89HDF\r\n\x1a\n"):
+        raise FormatError(f"{path} is netCDF-4: convert it to netCDF-3, or to mzML")
     try:
-        run = Run(*read_andi_run(path))
+        points = read_andi_run(BytesIO(raw))  # a file would be asked for all bytes it declares
     except KeyError as error:
         raise FormatError(
             f"{path} has no variable {error}, so it is not an LC-MS run in ANDI form: export the "
             "run again, or as mzML"
         ) from error
-    return _bin(path, run, **bins)
+    return _Run(path, memory, _scans(*points), **bins).dataset()
 
 
-def _bin(
-    path: Path,
-    run: Run,
-    *,
-    mz_bin: float = 1.0,
-    mz_min: float | None = None,
-    mz_max: float | None = None,
-    time_bin: float | None = None,
-    time_min: float | None = None,
-    time_max: float | None = None,
-) -> Dataset:
-    """Sum a run into bins; without ``time_bin`` a column is a scan.
+def _scans(
+    times: np.ndarray, scan: np.ndarray, masses: np.ndarray, intensities: np.ndarray
+) -> Iterator[Spectrum]:
+    """The scans of a run whose points stand one after the other."""
+    ends = np.searchsorted(scan, np.arange(len(times)), side="right")
+    start = 0
+    for seconds, end in zip(times, ends, strict=True):
+        yield Spectrum(float(seconds), masses[start:end], intensities[start:end])
+        start = end
+
+
+class _Run:
+    """The bins of a run, filled scan by scan; without ``time_bin`` a column is a scan.
 
     Bins of m/z begin at ``mz_min``, by default at the multiple of ``mz_bin`` below the data.
     """
-    _check(path, run)
-    keep = _between(run.times, time_min, time_max)
-    if not keep.any():
-        raise FormatError(
-            f"{path} has no scan between time_min and time_max: its scans are from "
-            f"{run.times.min():g} s to {run.times.max():g} s"
+
+    def __init__(
+        self,
+        path: Path,
+        memory: Memory,
+        scans: Iterable[Spectrum],
+        *,
+        mz_bin: float = 1.0,
+        mz_min: float | None = None,
+        mz_max: float | None = None,
+        time_bin: float | None = None,
+        time_min: float | None = None,
+        time_max: float | None = None,
+    ) -> None:
+        self.path, self.memory = path, memory
+        self.mz_bin, self.mz_min, self.mz_max = mz_bin, mz_min, mz_max
+        self.time_bin, self.time_min, self.time_max = time_bin, time_min, time_max
+        self.seconds: list[float] = []  # of all scans
+        self.kept: list[float] = []  # of the scans between time_min and time_max
+        self.filled: list[np.ndarray] = []  # numbers of the bins that each kept scan fills
+        self.sums: list[np.ndarray] = []  # the intensity in each of them
+        self.has_points = False
+        self.n_filled = 0
+        for scan in scans:
+            self._add(scan)
+            memory.needs(_POINT * self.n_filled)
+
+    def _add(self, scan: Spectrum) -> None:
+        masses = scan.masses
+        if not (np.isfinite(masses).all() and np.isfinite(scan.seconds)):
+            raise FormatError(
+                f"{self.path} has masses or times that are not numbers: export the run again"
+            )
+        if (masses < 0).any():
+            raise FormatError(f"{self.path} has an m/z of {masses.min():g}: export the run again")
+        self.has_points |= len(masses) > 0
+        self.seconds.append(scan.seconds)
+        if not _between(np.array([scan.seconds]), self.time_min, self.time_max)[0]:
+            return
+        inside = _between(masses, self.mz_min, self.mz_max)
+        number = np.floor((masses[inside] - (self.mz_min or 0.0)) / self.mz_bin)
+        if len(number) and np.abs(number).max() > _LARGEST:
+            raise FormatError(
+                f"{self.path} has an m/z of {np.abs(masses).max():g}, too large for bins of "
+                f"{self.mz_bin:g} Da: set mz_max, or export the run again"
+            )
+        filled, place = np.unique(number, return_inverse=True)
+        self.n_filled += len(filled)
+        self.kept.append(scan.seconds)
+        self.filled.append(filled.astype(np.int64))
+        self.sums.append(np.bincount(place, scan.intensities[inside], minlength=len(filled)))
+
+    def dataset(self) -> Dataset:
+        """The run as a matrix of m/z × retention time."""
+        self._check()
+        filled = np.concatenate(self.filled)
+        first = 0 if self.mz_min is not None else int(filled.min())
+        low = (self.mz_min or 0.0) + first * self.mz_bin
+        last = int(filled.max())
+        wanted: float = last - first + 1
+        if self.mz_max is not None:
+            wanted = _count(low, self.mz_max, self.mz_bin)
+        n = self._affordable(wanted)
+        seconds, column = self._columns()
+        row = np.minimum(filled - first, n - 1)  # the last bin has its upper edge
+        at = row, np.repeat(column, [len(one) for one in self.filled])
+        X: Any = sp.coo_matrix((np.concatenate(self.sums), at), (n, len(seconds))).tocsr()
+        X.eliminate_zeros()
+        dense = X.nnz >= _DENSE_FROM * X.shape[0] * X.shape[1]
+        return build(
+            self.path,
+            X.toarray() if dense else X,
+            Axis("m/z", low + self.mz_bin * np.arange(n)),
+            Axis("retention time", seconds, "s"),
+            memory=self.memory,
+            description=f"LC-MS run in bins of {self.mz_bin:g} Da.",
         )
-    points = keep[run.scan] & _between(run.masses, mz_min, mz_max)
-    if not points.any():
-        raise FormatError(f"{path} has no points in this range: widen mz_min to mz_max")
-    masses = run.masses[points]
-    low = np.floor(masses.min() / mz_bin) * mz_bin if mz_min is None else mz_min
-    edges = _edges(masses, low, mz_max, mz_bin)
-    seconds, column = _columns(run.times, keep, time_bin, time_min, time_max)
-    row = bin_index(masses, low, mz_bin, len(edges))
-    at = np.minimum(row, len(edges) - 1), column[run.scan[points]]
-    X: Any = sp.coo_matrix((run.intensities[points], at), (len(edges), len(seconds))).tocsr()
-    X.eliminate_zeros()
-    dense = X.nnz >= _DENSE_FROM * X.shape[0] * X.shape[1]
-    return build(
-        path,
-        X.toarray() if dense else X,
-        Axis("m/z", edges),
-        Axis("retention time", seconds, "s"),
-        description=f"LC-MS run in bins of {mz_bin:g} Da.",
-    )
+
+    def _columns(self) -> tuple[np.ndarray, np.ndarray]:
+        """Seconds at which each column begins, and the column of each scan that is kept."""
+        times = np.array(self.kept)
+        if self.time_bin is None:
+            return times, np.arange(len(times))
+        low = times.min() if self.time_min is None else self.time_min
+        wanted = (times.max() - low) // self.time_bin + 1
+        if self.time_max is not None:
+            wanted = _count(low, self.time_max, self.time_bin)
+        n = self._affordable(wanted)
+        column = np.minimum(bin_index(times, low, self.time_bin, n), n - 1)
+        return low + self.time_bin * np.arange(n), column
+
+    def _affordable(self, n_bins: float) -> int:
+        """The number of bins, checked against the memory that their edges take."""
+        self.memory.needs(n_bins * _EDGE)
+        return int(n_bins)
+
+    def _check(self) -> None:
+        if not self.has_points:
+            raise FormatError(f"{self.path} holds no scans with points: export the run again")
+        if not self.kept:
+            raise FormatError(
+                f"{self.path} has no scan between time_min and time_max: its scans are from "
+                f"{min(self.seconds):g} s to {max(self.seconds):g} s"
+            )
+        if not any(map(len, self.filled)):
+            raise FormatError(f"{self.path} has no points in this range: widen mz_min to mz_max")
 
 
-def _columns(
-    times: np.ndarray,
-    keep: np.ndarray,
-    time_bin: float | None,
-    time_min: float | None,
-    time_max: float | None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Seconds at which each column begins, and the column of each scan that is kept."""
-    if time_bin is None:
-        return times[keep], np.cumsum(keep) - 1
-    low = times[keep].min() if time_min is None else time_min
-    edges = _edges(times[keep], low, time_max, time_bin)
-    column = np.zeros(len(times), dtype=np.int64)
-    column[keep] = np.minimum(bin_index(times[keep], low, time_bin, len(edges)), len(edges) - 1)
-    return edges, column
-
-
-def _edges(values: np.ndarray, low: float, high: float | None, width: float) -> np.ndarray:
-    """Lower edges of the bins from ``low`` that hold all values, or that reach ``high``."""
-    if high is None:
-        n = int((values.max() - low) // width) + 1
-    else:
-        n = max(1, int(np.ceil((high - low) / width - 1e-9)))
-    return low + width * np.arange(n)
+def _count(low: float, high: float, width: float) -> float:
+    """How many bins reach from ``low`` to ``high``; a float, as it may be beyond all memory."""
+    return max(1.0, np.ceil((high - low) / width - 1e-9))
 
 
 def _between(values: np.ndarray, low: float | None, high: float | None) -> np.ndarray:
@@ -132,14 +185,3 @@ def _between(values: np.ndarray, low: float | None, high: float | None) -> np.nd
     if high is not None:
         inside &= values <= high
     return inside
-
-
-def _check(path: Path, run: Run) -> None:
-    if len(run.times) == 0 or len(run.masses) == 0:
-        raise FormatError(f"{path} holds no scans with points: export the run again")
-    if len(run.masses) != len(run.intensities) or len(run.scan) != len(run.masses):
-        raise FormatError(f"{path} has not as many intensities as masses: export the run again")
-    if run.scan[-1] >= len(run.times):
-        raise FormatError(f"{path} has more scans than times: export the run again")
-    if not (np.isfinite(run.masses).all() and np.isfinite(run.times).all()):
-        raise FormatError(f"{path} has masses or times that are not numbers: export the run again")

@@ -1,26 +1,34 @@
 """Matrix Market files, plain or gzipped: sparse ones become CSR."""
 
 import gzip
-from io import BufferedIOBase
 from pathlib import Path
 
-from scipy.io import mmread
+from scipy.io import mminfo, mmread
 
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.io.build import build
 from nmfmerge.io.errors import FormatError
+from nmfmerge.io.memory import Memory, Metered
+
+_ENTRY = 48  # bytes for an entry while a sparse matrix is made; a symmetric one has two of each
 
 
-def read_mtx(path: Path) -> Dataset:
+def read_mtx(path: Path, memory: Memory) -> Dataset:
     """Read a Matrix Market file."""
-    with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
-        return build(path, mmread(_Lines(path, file)))
+    with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as raw:
+        rows, columns, entries, layout, *_ = mminfo(_Lines(path, Metered(raw, memory)))
+        if layout == "array":
+            memory.array((rows, columns))
+        else:
+            memory.needs(_ENTRY * entries + 8 * (rows + columns))
+        raw.seek(0)
+        return build(path, mmread(_Lines(path, Metered(raw, memory))), memory=memory)
 
 
 class _Lines:
     """A file for SciPy's parser, which crashes at zero bytes and at half a number at the end."""
 
-    def __init__(self, path: Path, file: BufferedIOBase) -> None:
+    def __init__(self, path: Path, file: Metered) -> None:
         self.path, self.file, self.end, self.tail = path, file, b"\n", b""
 
     def read(self, size: int = -1) -> bytes:

@@ -14,6 +14,8 @@ from xml.etree.ElementTree import Element, iterparse
 
 import numpy as np
 
+from nmfmerge.io.errors import FormatError
+from nmfmerge.io.memory import Memory, Metered
 from nmfmerge.io.numpress import decode_linear, decode_pic, decode_slof
 
 _MS_LEVEL = "MS:1000511"
@@ -24,6 +26,10 @@ _TYPES = {"MS:1000519": "<i4", "MS:1000521": "<f4", "MS:1000522": "<i8", "MS:100
 _PLAIN, _ZLIB = "MS:1000576", "MS:1000574"
 _NUMPRESS = {"MS:1002312": decode_linear, "MS:1002313": decode_pic, "MS:1002314": decode_slof}
 _NUMPRESS_ZLIB = {"MS:1002746": decode_linear, "MS:1002747": decode_pic, "MS:1002748": decode_slof}
+
+_PIECES = ("spectrum", "chromatogram", "offset")  # elements that files have by the thousand
+_PARSED = 30  # bytes of memory that a byte of XML may become
+_UNPACKED = 8  # bytes of memory for a byte of an array, until it is binned
 
 Terms = dict[str, Element]
 
@@ -37,12 +43,13 @@ class Spectrum:
     intensities: np.ndarray
 
 
-def read_spectra(path: Path, ms_level: int) -> Iterator[Spectrum]:
+def read_spectra(path: Path, ms_level: int, memory: Memory) -> Iterator[Spectrum]:
     """Go through the spectra of one MS level; the file, plain or gzipped, is parsed to its end."""
     opener: Callable = gzip.open if path.name.lower().endswith(".gz") else open
     groups: dict[str, list[Element]] = {}
     above: list[Element] = []
-    with opener(path, "rb") as file:
+    with opener(path, "rb") as raw:
+        file = Metered(raw, memory, _PARSED)
         for event, element in iterparse(file, ("start", "end")):
             if event == "start":
                 above.append(element)
@@ -51,19 +58,28 @@ def read_spectra(path: Path, ms_level: int) -> Iterator[Spectrum]:
             name = _name(element)
             if name == "referenceableParamGroup":
                 groups[element.attrib["id"]] = list(element)
-            elif name in ("spectrum", "chromatogram"):
+            elif name in _PIECES:
                 if name == "spectrum" and _level(element, groups) == ms_level:
-                    yield _spectrum(element, groups)
-                above[-1].clear()  # or the whole file would gather in memory
+                    yield _spectrum(element, groups, memory)
+                (above or [element])[-1].clear()  # or the whole file would gather in memory
+                file.reset()
 
 
-def _spectrum(element: Element, groups: dict[str, list[Element]]) -> Spectrum:
+def _spectrum(element: Element, groups: dict[str, list[Element]], memory: Memory) -> Spectrum:
     arrays = {_MASSES: np.empty(0), _INTENSITIES: np.empty(0)}
     for array in _all(element, "binaryDataArray"):
         terms = _terms(array, groups)
         for kind in arrays.keys() & terms.keys():
-            arrays[kind] = _decode(array, terms)
-    return Spectrum(_seconds(element, groups), arrays[_MASSES], arrays[_INTENSITIES])
+            arrays[kind] = _decode(array, terms, memory)
+    masses, intensities = arrays[_MASSES], arrays[_INTENSITIES]
+    declared = int(element.get("defaultArrayLength", len(masses)))
+    if not len(masses) == len(intensities) == declared:
+        raise FormatError(
+            f"{memory.path} has {len(masses)} masses and {len(intensities)} intensities in "
+            f"spectrum {element.get('id')}, which is said to have {declared} points: export the "
+            "run again"
+        )
+    return Spectrum(_seconds(element, groups), masses, intensities)
 
 
 def _level(element: Element, groups: dict[str, list[Element]]) -> int | None:
@@ -81,13 +97,13 @@ def _seconds(element: Element, groups: dict[str, list[Element]]) -> float:
     return float(time.attrib["value"]) * (60.0 if in_minutes else 1.0)
 
 
-def _decode(array: Element, terms: Terms) -> np.ndarray:
+def _decode(array: Element, terms: Terms, memory: Memory) -> np.ndarray:
     """The numbers of a binary array."""
     raw = base64.b64decode("".join(binary.text or "" for binary in _all(array, "binary")))
     if not raw:
         return np.empty(0)
     if terms.keys() & {_ZLIB, *_NUMPRESS_ZLIB}:
-        raw = zlib.decompress(raw)
+        raw = _unzip(raw, memory)
     for term, decode in (_NUMPRESS | _NUMPRESS_ZLIB).items():
         if term in terms:
             return decode(raw)
@@ -96,6 +112,16 @@ def _decode(array: Element, terms: Terms) -> np.ndarray:
         names = ", ".join(repr(term.get("name")) for term in terms.values())
         raise ValueError(f"{names}: export arrays of floats, plain or with zlib")
     return np.frombuffer(raw, types[0]).astype(np.float64)
+
+
+def _unzip(packed: bytes, memory: Memory) -> bytes:
+    unzip = zlib.decompressobj()
+    raw = unzip.decompress(packed, max(1, memory.limit // _UNPACKED))
+    if unzip.unconsumed_tail:
+        raise memory.unpacks_beyond()
+    if not unzip.eof:
+        raise ValueError("an array packed with zlib is cut short")
+    return raw
 
 
 def _terms(element: Element, groups: dict[str, list[Element]]) -> Terms:

@@ -1,53 +1,58 @@
-"""MS-Numpress (Teleman et al. 2014): three ways in which mzML files pack numbers."""
+"""MS-Numpress (Teleman et al. 2014): three ways in which mzML files pack numbers.
+
+`pynumpress` decodes; this module gives it only what it can read, because the library ends the whole
+process at an array that is cut short, and refuses a linear array of a single value.
+"""
+
+from typing import Any
 
 import numpy as np
+
+from nmfmerge.io.errors import library
+
+_HEAD = 8  # bytes of the fixed point, before the values of a linear or slof array
+_WIDTH = [9 - (head if head <= 8 else head - 8) for head in range(16)]
 
 
 def decode_linear(packed: bytes) -> np.ndarray:
     """Fixed-point numbers, from the third on by how far they are from a straight line."""
-    scale = _scale(packed)
-    first = np.frombuffer(packed[8:16], "<u4").astype(np.int64)
-    if len(first) < 2:
-        return first / scale
-    bends = _integers(packed[16:])
-    steps = np.cumsum(np.concatenate([np.diff(first), bends]))
-    return np.concatenate([first[:1], first[0] + np.cumsum(steps)]) / scale
+    if len(packed) == _HEAD + 4:
+        scale = np.frombuffer(packed, ">f8", 1)[0]
+        return np.frombuffer(packed, "<u4", offset=_HEAD) / scale
+    if len(packed) > _HEAD:
+        _check_integers(packed[_HEAD + 8 :])
+    return _decode("linear", packed, least=_HEAD)
 
 
 def decode_slof(packed: bytes) -> np.ndarray:
     """Logarithms in 16 bits."""
-    return np.expm1(np.frombuffer(packed, "<u2", offset=8) / _scale(packed))
+    if len(packed) % 2:
+        raise ValueError("Numpress array is cut short")
+    return _decode("slof", packed, least=_HEAD)
 
 
 def decode_pic(packed: bytes) -> np.ndarray:
     """Counts."""
-    return _integers(packed).astype(np.float64)
+    _check_integers(packed)
+    return _decode("pic", packed, least=0)
 
 
-def _scale(packed: bytes) -> float:
-    return float(np.frombuffer(packed, ">f8", 1)[0])
-
-
-def _integers(packed: bytes) -> np.ndarray:
-    """Integers of 32 bits without their leading nibbles, which are all 0 or all F.
-
-    Before each stands a nibble with their number; 8 more if they are F. A last 0 may be there only
-    to fill the byte.
-    """
-    bytes_ = np.frombuffer(packed, np.uint8)
-    nibbles = np.stack([bytes_ >> 4, bytes_ & 15], axis=1).ravel().astype(np.int64)
-    left_out = np.where(nibbles > 8, nibbles - 8, nibbles)
-    width = (9 - left_out).tolist()
-    starts, at = [], 0
-    while at < len(nibbles):
-        starts.append(at)
-        at += width[at]
-    if at > len(nibbles) and (starts.pop() != len(nibbles) - 1 or nibbles[-1] != 0):
+def _decode(kind: str, packed: bytes, least: int) -> np.ndarray:
+    if len(packed) < least:
         raise ValueError("Numpress array is cut short")
-    start = np.array(starts, dtype=np.int64)
-    kept = 8 - left_out[start]
-    value = np.where(nibbles[start] > 8, -1 << 4 * kept, 0)
-    for i in range(8):
-        here = kept > i
-        value[here] += nibbles[start[here] + 1 + i] << 4 * i
-    return value
+    pynumpress: Any = library("pynumpress", "MS-Numpress arrays of mzML", "pynumpress", "ms")
+    return getattr(pynumpress, f"decode_{kind}")(np.frombuffer(packed, np.uint8))
+
+
+def _check_integers(packed: bytes) -> None:
+    """Check that the last integer ends where the bytes end.
+
+    An integer is a half byte that says how many of its eight half bytes are left out, and the
+    others. A last half byte of 0 may be there only to fill the byte.
+    """
+    halves = [half for byte in packed for half in (byte >> 4, byte & 15)]
+    at, last = 0, 0
+    while at < len(halves):
+        last, at = at, at + _WIDTH[halves[at]]
+    if at > len(halves) and not (last == len(halves) - 1 and halves[last] == 0):
+        raise ValueError("Numpress array is cut short")

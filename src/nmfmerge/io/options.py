@@ -1,11 +1,15 @@
 """The options that readers take, each with its type and meaning, and their check."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+
+from nmfmerge.io.channels import check_channel
+from nmfmerge.io.memory import parse_size
 
 
 @dataclass(frozen=True)
@@ -16,16 +20,21 @@ class Option:
     description: str
     low: float | None = None
     above: bool = False
+    check: Callable[[Any], object] | None = None  # raises ValueError at a value that is not right
 
     @property
     def expected(self) -> str:
         """What a value must be, in words."""
+        if self.check is not None:
+            return "a name or a number"
         words = {bool: "True or False", str: "a name", int: "a whole number", float: "a number"}
         bound = "" if self.low is None else f" {'above' if self.above else 'of at least'} "
         return words[self.kind] + bound + ("" if self.low is None else f"{self.low:g}")
 
     def takes(self, value: Any) -> bool:
         """Whether a value has the right type and range."""
+        if self.check is not None:
+            return isinstance(value, str | Real) and not isinstance(value, bool | np.bool_)
         if self.kind in (bool, str):
             return isinstance(value, bool | np.bool_ if self.kind is bool else str)
         if isinstance(value, bool | np.bool_):
@@ -52,6 +61,18 @@ OPTIONS: Mapping[str, Option] = {
     "time_min": Option(float, "first second to read"),
     "time_max": Option(float, "last second to read"),
     "ms_level": Option(int, "level of the scans to read", low=1),
+    "channel": Option(
+        str,
+        "number of the channel to read, from 1, or of images red, green, blue or grey; if not "
+        "given, channels of sound are averaged and colours become grey",
+        check=check_channel,
+    ),
+    "max_memory": Option(
+        str,
+        "memory that the data may take, such as 8GB; half of the machine's if not given, and 1GB "
+        "for a file that takes more than 1000 times its size on disk",
+        check=parse_size,
+    ),
 }
 
 
@@ -63,8 +84,12 @@ def check_options(options: Mapping[str, Any], known: tuple[str, ...], format_nam
                 f"{name}={value!r} is not an option of the format {format_name!r}, which takes "
                 + ", ".join(known)
             )
+        if value is None:
+            continue
         option = OPTIONS[name]
-        if value is not None and not option.takes(value):
+        if option.check is not None and option.takes(value):
+            option.check(value)
+        elif not option.takes(value):
             raise ValueError(
                 f"{name}={value!r} is not right for the format {format_name!r}: expected "
                 f"{option.expected}"
@@ -73,3 +98,13 @@ def check_options(options: Mapping[str, Any], known: tuple[str, ...], format_nam
         least, most = options.get(low), options.get(high)
         if least is not None and most is not None and least >= most:
             raise ValueError(f"{low}={least!r} is not below {high}={most!r}: swap them")
+
+
+def for_command_line(message: str) -> str:
+    """A message with options as they are typed in a shell: ``--mz-bin 2`` for ``mz_bin=2``."""
+    for name in OPTIONS:
+        flag = "--" + name.replace("_", "-")
+        message = re.sub(rf"(?<![\w/.-]){name}=(?=[\w'\"])", f"{flag} ", message)
+        bare = "=?" if "_" in name else "="  # a word without _ may be just that word
+        message = re.sub(rf"(?<![\w/.-]){name}{bare}(?![\w/.-])", flag, message)
+    return message

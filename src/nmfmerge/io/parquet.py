@@ -8,19 +8,34 @@ import numpy as np
 from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.io.build import build, named_axis
 from nmfmerge.io.errors import FormatError, library
+from nmfmerge.io.memory import Memory
 
 
-def read_parquet(path: Path) -> Dataset:
+def read_parquet(path: Path, memory: Memory) -> Dataset:
     """Read a Parquet table."""
     parquet = library("pyarrow.parquet", ".parquet", "pyarrow", "tables")
     with parquet.ParquetFile(path) as file:
+        memory.needs(_declared_size(file.metadata))
         table = file.read()
     index = _index_columns(table)
     names = [name for name in table.column_names if name not in index]
     if not names or not table.num_rows:
         raise FormatError(f"{path} has no column of numbers: store the matrix in it")
     X = np.column_stack([_numbers(path, name, table.column(name)) for name in names])
-    return build(path, X, _rows(table, index), named_axis("column", names))
+    return build(path, X, _rows(table, index), named_axis("column", names), memory=memory)
+
+
+def _declared_size(metadata: Any) -> int:
+    """Bytes of the table, and of its pages once they are unpacked, as the file declares them."""
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    pages = sum(
+        group.column(j).total_uncompressed_size
+        for group in groups
+        for j in range(metadata.num_columns)
+    )
+    return max(
+        pages, 8 * max(metadata.num_rows, sum(g.num_rows for g in groups)) * metadata.num_columns
+    )
 
 
 def _index_columns(table: Any) -> list[str]:

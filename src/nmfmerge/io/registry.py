@@ -10,17 +10,21 @@ from typing import Any
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.io.arrays import read_npy, read_npz
 from nmfmerge.io.audio import read_sound, read_wave
-from nmfmerge.io.errors import FormatError, one_line
-from nmfmerge.io.hdf5 import read_hdf5, read_mat
+from nmfmerge.io.errors import FormatError, ReadingWarning, one_line
+from nmfmerge.io.hdf5 import read_hdf5
 from nmfmerge.io.images import read_image_folder, read_tiff
 from nmfmerge.io.lcms import read_andi, read_mzml
 from nmfmerge.io.market import read_mtx
+from nmfmerge.io.matlab import read_mat
+from nmfmerge.io.memory import Memory, memory_for
 from nmfmerge.io.options import check_options
 from nmfmerge.io.parquet import read_parquet
 from nmfmerge.io.single_cell import read_h5ad
 from nmfmerge.io.text import read_text
 from nmfmerge.io.zarrs import is_zarr, read_zarr
 
+_IMAGE = ("channel",)
+_SOUND = ("window", "hop", "channel")
 _RUN = ("mz_bin", "mz_min", "mz_max", "time_bin", "time_min", "time_max")
 
 
@@ -37,7 +41,7 @@ class Format:
     description : str
         One line.
     reader : callable
-        ``reader(path, **options)`` returns a `Dataset`.
+        ``reader(path, memory, **options)`` returns a `Dataset` and takes no more than ``memory``.
     own_options : tuple of str
         Names of the options that the reader takes.
     extra : str or None
@@ -54,7 +58,7 @@ class Format:
     @property
     def options(self) -> tuple[str, ...]:
         """Names of all options that `read` takes for this format."""
-        return (*self.own_options, "transpose")
+        return (*self.own_options, "transpose", "max_memory")
 
 
 FORMATS: Mapping[str, Format] = {
@@ -75,25 +79,27 @@ FORMATS: Mapping[str, Format] = {
         Format("hdf5", (".h5", ".hdf5"), "HDF5 file", read_hdf5, ("variable",), "hdf5"),
         Format("zarr", (".zarr",), "Zarr store", read_zarr, ("variable",), "hdf5"),
         Format("h5ad", (".h5ad",), "AnnData, cells × genes", read_h5ad, ("layer",), "single-cell"),
-        Format("wav", (".wav",), "sound, as a spectrogram", read_wave, ("window", "hop")),
+        Format("wav", (".wav",), "sound, as a spectrogram", read_wave, _SOUND),
         Format(
             "sound",
             (".flac", ".ogg"),
             "compressed sound, as a spectrogram",
             read_sound,
-            ("window", "hop"),
+            _SOUND,
             "audio",
         ),
         Format(
             "mzml",
             (".mzml", ".mzml.gz"),
-            "LC-MS run, binned",
+            "LC-MS run, binned; only MS-Numpress needs [ms]",
             read_mzml,
             (*_RUN, "ms_level"),
         ),
         Format("netcdf", (".cdf", ".nc"), "LC-MS run in netCDF (ANDI), binned", read_andi, _RUN),
-        Format("tiff", (".tif", ".tiff"), "TIFF or OME-TIFF stack", read_tiff, extra="images"),
-        Format("images", (), "folder of images of one size", read_image_folder, extra="images"),
+        Format(
+            "tiff", (".tif", ".tiff"), "TIFF or OME-TIFF stack", read_tiff, ("channel",), "images"
+        ),
+        Format("images", (), "folder of images of one size", read_image_folder, _IMAGE, "images"),
     )
 }
 
@@ -107,7 +113,10 @@ def read(path: str | os.PathLike[str], **options: Any) -> Dataset:
         A file, a Zarr store or a folder of images.
     **options
         What the format takes: ``FORMATS[name].options``. All of them take ``transpose=True``,
-        which swaps rows and columns. None is the same as leaving an option out.
+        which swaps rows and columns, and ``max_memory``, such as ``"8GB"``: a file that needs more
+        is refused before the memory is taken. By default that is half of the machine's memory,
+        and 1 GB for a file that takes more than 1000 times its size on disk. None is the same as
+        leaving an option out.
 
     Returns
     -------
@@ -122,6 +131,11 @@ def read(path: str | os.PathLike[str], **options: Any) -> Dataset:
         The file cannot be read: a ValueError of one sentence that says what to do.
     ValueError
         The format does not take an option, or not with this value.
+
+    Warns
+    -----
+    ReadingWarning
+        The file holds more than the matrix shows, such as colours that became grey.
     """
     path = Path(path)
     if not path.exists():
@@ -132,7 +146,8 @@ def read(path: str | os.PathLike[str], **options: Any) -> Dataset:
         raise FormatError(f"{path} is an empty file: write or copy it again")
     given = {name: value for name, value in options.items() if value is not None}
     transposed = given.pop("transpose", False)
-    data = replace(_call(fmt, path, given), name=_stem(fmt, path))
+    memory = memory_for(path, given.pop("max_memory", None))
+    data = replace(_call(fmt, path, memory, given), name=_stem(fmt, path))
     return _transpose(data) if transposed else data
 
 
@@ -150,12 +165,21 @@ def find_format(path: Path) -> Format:
     )
 
 
-def _call(fmt: Format, path: Path, options: Mapping[str, Any]) -> Dataset:
-    """Run a reader; its libraries stay silent, and what they raise becomes one sentence."""
+def _call(fmt: Format, path: Path, memory: Memory, options: Mapping[str, Any]) -> Dataset:
+    """Run a reader; its libraries stay silent, and only what the user should know is told."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        data = _run(fmt, path, memory, options)
+    for warning in caught:
+        if issubclass(warning.category, ReadingWarning):
+            warnings.warn(warning.message, stacklevel=3)
+    return data
+
+
+def _run(fmt: Format, path: Path, memory: Memory, options: Mapping[str, Any]) -> Dataset:
+    """Run a reader; what its libraries raise becomes one sentence."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return fmt.reader(path, **options)
+        return fmt.reader(path, memory, **options)
     except (FormatError, PermissionError):
         raise
     except MemoryError as error:

@@ -7,9 +7,11 @@ import numpy as np
 from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.io.build import build
 from nmfmerge.io.errors import FormatError, library
+from nmfmerge.io.hdf5 import tree_size
+from nmfmerge.io.memory import Memory
 
 
-def read_h5ad(path: Path, layer: str | None = None) -> Dataset:
+def read_h5ad(path: Path, memory: Memory, layer: str | None = None) -> Dataset:
     """Read X, or a layer, of an .h5ad file; nothing else of the file is loaded."""
     read_elem = library("anndata.io", ".h5ad", "anndata", "single-cell").read_elem
     h5py = library("h5py", ".h5ad", "h5py", "single-cell")
@@ -22,10 +24,12 @@ def read_h5ad(path: Path, layer: str | None = None) -> Dataset:
             raise FormatError(f"{path} has no layer {layer!r}: choose one of its layers ({known})")
         if layer is None and "X" not in file:
             raise FormatError(f"{path} has no X: choose one of its layers ({known}) with layer=")
-        X = read_elem(file["X"] if layer is None else file["layers"][layer])
+        place = "X" if layer is None else f"layers/{layer}"
+        memory.needs(tree_size(path, file, (place, "obs", "var")))
+        X = read_elem(file[place])
         cells, genes = (
             np.array(read_elem(file[key]).index, dtype=np.str_) for key in ("obs", "var")
         )
     if X is None:
         raise FormatError(f"{path} has no X: choose one of its layers ({known}) with layer=")
-    return build(path, X, Axis("cell", cells), Axis("gene", genes))
+    return build(path, X, Axis("cell", cells), Axis("gene", genes), memory=memory)

@@ -9,33 +9,38 @@ cell, no cell, or the only text above it.
 import csv
 import gzip
 from collections.abc import Iterator
+from io import BufferedReader, TextIOWrapper
 from itertools import chain, islice, product
 from pathlib import Path
-from typing import TextIO
+from typing import Any
 
 import numpy as np
 
 from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.io.build import build, named_axis
 from nmfmerge.io.errors import FormatError
+from nmfmerge.io.memory import Memory, Metered
 
 _MISSING = {"", "na", "n/a", "nan", "null", "none", "-", "."}
 _SAMPLE = 30  # lines from which the layout is decided
+_ROW = 200  # bytes of a line of numbers in memory, beside the numbers
+_CELLS = 30  # bytes of memory that a byte of text may become when its line is cut into cells
 
 Line = tuple[int, list[str]]  # number of the line in the file, and its cells
 
 
-def read_text(path: Path, header: bool | None = None) -> Dataset:
+def read_text(path: Path, memory: Memory, header: bool | None = None) -> Dataset:
     """Read a table of numbers separated by commas, semicolons, tabs or spaces."""
     try:
-        with _open(path) as file:
-            return _read(path, file, header)
+        with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
+            delimiter = _delimiter(path, _text(Metered(file, memory, _CELLS)))
+            file.seek(0)
+            return _read(path, _cells(Metered(file, memory, _CELLS), delimiter), header, memory)
     except UnicodeDecodeError as error:
         raise FormatError(f"{path} is not text in UTF-8: save it as plain text in UTF-8") from error
 
 
-def _read(path: Path, file: TextIO, header: bool | None) -> Dataset:
-    lines = _cells(file, _delimiter(path, file))
+def _read(path: Path, lines: Iterator[Line], header: bool | None, memory: Memory) -> Dataset:
     sample = list(islice(lines, _SAMPLE))
     if not sample:
         raise FormatError(f"{path} has no lines with numbers: write the table again")
@@ -46,7 +51,7 @@ def _read(path: Path, file: TextIO, header: bool | None) -> Dataset:
     named = _has_row_names(sample, header)
     title = sample.pop(0)[1] if header else []
     width = len(sample[0][1])
-    names, values = [], []
+    names, values, size = [], [], 0
     for number, cells in chain(sample, lines):
         if len(cells) != width:
             raise FormatError(
@@ -55,9 +60,11 @@ def _read(path: Path, file: TextIO, header: bool | None) -> Dataset:
             )
         names.append(cells[0] if named else "")
         values.append(_row(path, number, cells, named))
+        size += _ROW + len(names[-1]) + 2 * values[-1].nbytes  # as a list, and as a matrix
+        memory.needs(size)
     corner = title[0] if len(title) == width else ""
     rows = named_axis("row", names, corner) if named else None
-    return build(path, np.array(values), rows, _columns(path, title, width, named))
+    return build(path, np.array(values), rows, _columns(path, title, width, named), memory=memory)
 
 
 def _columns(path: Path, title: list[str], width: int, named: bool) -> Axis | None:
@@ -73,11 +80,12 @@ def _columns(path: Path, title: list[str], width: int, named: bool) -> Axis | No
 
 
 def _row(path: Path, number: int, cells: list[str], named: bool) -> np.ndarray:
+    numbers = cells[named:]
     try:
-        row = np.array(cells[named:], dtype=np.float64)
+        row = np.fromiter(map(float, numbers), np.float64, len(numbers))
     except ValueError:
         row = np.array([np.nan])
-    if np.isnan(row).any():
+    if "_" in "".join(numbers) or not (row == row).all():  # Python allows 1_000, NaN is not NaN
         wrong = (k for k, cell in enumerate(cells) if k >= named and not _is_number(cell))
         at = next(wrong, int(named))
         raise FormatError(_bad_cell(path, number, at + 1, cells[at]))
@@ -142,33 +150,41 @@ def _mostly_names(cells: list[str]) -> bool:
     return sum(map(_is_name, cells)) > len(cells) / 2
 
 
-def _open(path: Path) -> TextIO:
-    if path.name.lower().endswith(".gz"):
-        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
-    return path.open(encoding="utf-8-sig", newline="")
+def _text(file: Metered) -> TextIOWrapper:
+    return TextIOWrapper(BufferedReader(file), encoding="utf-8-sig", newline="")
 
 
-def _delimiter(path: Path, file: TextIO) -> str:
+def _delimiter(path: Path, text: TextIOWrapper) -> str:
     """The first of tab, semicolon and comma that splits the first lines; in .txt, spaces too."""
-    start = [line for line in islice(file, _SAMPLE) if line.strip() and not line.startswith("#")]
-    file.seek(0)
+    start = [line for line in islice(text, _SAMPLE) if line.strip() and not line.startswith("#")]
     suffix = Path(path.name.lower().removesuffix(".gz")).suffix
     if suffix == ".tsv":
         return "\t"
     known = "\t;," if suffix == ".csv" else "\t;, "
     for lines, delimiter in product((start[:2], start[:1]), known):
-        if min((len(cells) for cells in csv.reader(lines, delimiter=delimiter)), default=0) > 1:
+        if _splits(lines, delimiter):
             return delimiter
     return known[-1]
 
 
-def _cells(file: TextIO, delimiter: str) -> Iterator[Line]:
+def _splits(lines: list[str], delimiter: str) -> bool:
+    """Whether each of the lines has more than one cell."""
+    try:
+        return min((len(row) for row in csv.reader(lines, delimiter=delimiter)), default=0) > 1
+    except csv.Error:  # a cell is longer than cells can be: the line has another delimiter
+        return False
+
+
+def _cells(file: Metered, delimiter: str) -> Iterator[Line]:
     """Lines that are not blank; a comment just above the table with as many cells is its header."""
     comment: list[str] = []
-    text = (line.strip(" \r\n") + "\n" for line in file) if delimiter == " " else file
+    text: Any = _text(file)
+    if delimiter == " ":
+        text = (line.strip(" \r\n") + "\n" for line in text)
     reader = csv.reader(text, delimiter=delimiter, skipinitialspace=delimiter == " ")
     begun = False
     for cells in reader:
+        file.reset()
         if not any(cell.strip() for cell in cells) and len(cells) < 2:
             continue
         if not begun and cells[0].startswith("#"):

@@ -1,11 +1,14 @@
 """Zarr stores, of format 2 or 3: one array, or one of a group."""
 
+import math
 from pathlib import Path
 from typing import Any
 
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.io.build import build, choose
 from nmfmerge.io.errors import FormatError, library
+from nmfmerge.io.memory import Memory
+from nmfmerge.io.zarr_chunks import declared_sizes
 
 
 def is_zarr(path: Path) -> bool:
@@ -14,18 +17,26 @@ def is_zarr(path: Path) -> bool:
     return path.name.lower().endswith(".zarr") or any((path / mark).is_file() for mark in marks)
 
 
-def read_zarr(path: Path, variable: str | None = None) -> Dataset:
+def read_zarr(path: Path, memory: Memory, variable: str | None = None) -> Dataset:
     """Read an array of a Zarr store."""
     zarr = library("zarr", ".zarr", "zarr", "hdf5")
     store = zarr.open(str(path), mode="r")
     if not hasattr(store, "arrays"):
         if variable is not None:
             raise FormatError(f"{path} holds one array: leave out variable={variable!r}")
-        return build(path, store[...])
+        return build(path, _load(path, store, memory), memory=memory)
     arrays = _arrays(store)
     shapes = {name: array.shape for name, array in arrays.items()}
     chosen = choose(path, shapes, variable.strip("/") if variable else None)
-    return build(path, arrays[chosen][...])
+    return build(path, _load(path / chosen, arrays[chosen], memory), memory=memory)
+
+
+def _load(folder: Path, array: Any, memory: Memory) -> Any:
+    """The array, where it and each of its chunks fit into memory."""
+    size = array.dtype.itemsize
+    memory.needs(size * max(math.prod(array.shape), math.prod(array.chunks)))
+    memory.needs(max(declared_sizes(folder, array), default=0))
+    return array[...]
 
 
 def _arrays(group: Any, prefix: str = "") -> dict[str, Any]:

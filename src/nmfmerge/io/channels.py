@@ -1,0 +1,90 @@
+"""Sound and pictures of several channels: the one that the user chose, or one made of all."""
+
+import warnings
+from numbers import Integral
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nmfmerge.io.errors import FormatError, ReadingWarning
+
+_LUMA = np.array([0.299, 0.587, 0.114])  # ITU-R 601-2, as Pillow's
+_COLOURS = {"red": 1, "green": 2, "blue": 3}
+_SILENT = 1e-4  # power of the average over that of the channels, below which nothing is left
+_WEAK = 0.25  # independent channels keep half, or a part for each
+
+Channel = int | str | None
+
+
+def check_channel(value: Any) -> Channel:
+    """The number of a channel, or a word for it, as `read` takes it."""
+    text = str(value).strip().lower()
+    if text in _COLOURS or text in ("mean", "grey"):
+        return text
+    if isinstance(value, Integral) or (isinstance(value, str) and text.isdecimal()):
+        number = int(value)
+        if number >= 1:
+            return number
+    raise ValueError(
+        f"channel={value!r} is not a channel: write a number from 1, 'mean' for sound, or 'red', "
+        "'green', 'blue' or 'grey' for images"
+    )
+
+
+def one_sound(path: Path, sound: np.ndarray, channel: Any = None) -> np.ndarray:
+    """One signal of a recording (samples, channels): a channel, or the average of all."""
+    n = sound.shape[1]
+    chosen = check_channel("mean" if channel is None else channel)
+    if isinstance(chosen, int) and chosen <= n:
+        return sound[:, chosen - 1]
+    if chosen != "mean":
+        raise FormatError(f"{path} has {n} channel(s) of sound: choose channel= from 1 to {n}")
+    mean = sound.mean(axis=1)
+    if channel is None and n > 1:
+        _check_cancelling(path, _power(mean), _power(sound))
+    return mean
+
+
+def _check_cancelling(path: Path, kept: float, power: float) -> None:
+    """Channels of opposite sign vanish in their average."""
+    if kept < _SILENT * power:
+        raise FormatError(
+            f"{path} has channels that cancel out when they are averaged: choose one with "
+            "channel=1, or average them all the same with channel='mean'"
+        )
+    if kept < _WEAK * power:
+        warnings.warn(
+            f"{path} has channels that partly cancel out: {kept / power:.0%} of their power is "
+            "left in the average; choose one with channel=1, or 'mean' for no warning",
+            ReadingWarning,
+            stacklevel=2,
+        )
+
+
+def _power(sound: np.ndarray) -> float:
+    return float(np.square(sound).mean())
+
+
+def one_colour(path: Path, colours: np.ndarray, channel: Any = None) -> np.ndarray:
+    """Pictures (..., colours) with one value a pixel: a colour, or grey, with a warning."""
+    n = colours.shape[-1]
+    chosen = check_channel("grey" if channel is None else channel)
+    number = _COLOURS.get(chosen, chosen) if isinstance(chosen, str) else chosen
+    if isinstance(number, int) and number <= n:
+        return colours[..., number - 1]
+    if number != "grey" or n not in (3, 4):
+        raise FormatError(f"{path} has {n} values a pixel: choose channel= from 1 to {n}")
+    if channel is None:
+        warn_of_grey(path)
+    return colours[..., :3] @ _LUMA
+
+
+def warn_of_grey(path: Path) -> None:
+    """Tell that colours are lost."""
+    warnings.warn(
+        f"{path} has colours, which became one grey value a pixel: choose one with channel='red', "
+        "'green' or 'blue', or 'grey' for no warning",
+        ReadingWarning,
+        stacklevel=2,
+    )
