@@ -166,6 +166,8 @@ class Run:
         return self._point
 
     def __enter__(self) -> "Run":
+        if self.checkpoint is not None:
+            self.checkpoint.__enter__()  # locks it
         return self
 
     def __exit__(
@@ -174,6 +176,8 @@ class Run:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool:
+        if self.checkpoint is not None:
+            self.checkpoint.__exit__(kind, error, trace)
         if kind is KeyboardInterrupt and self._point is not None:  # else there is nothing to keep
             self.status = Status.INTERRUPTED
             self._point.forget_products()

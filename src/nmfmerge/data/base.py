@@ -33,6 +33,10 @@ class DataMatrix(ABC):
     def residual_norm2(self, Wt: np.ndarray, H: np.ndarray) -> float:
         """‖X − WH‖², accurate near an exact fit too; costs about half an iteration."""
 
+    @abstractmethod
+    def digest(self) -> str:
+        """A hash of the values of X, the same however X lies in memory."""
+
     def svd(self, r: int) -> TruncatedSVD:
         """Leading ``r`` singular triplets, the same every time; kept until `forget_svd`."""
         if self._svd is None or len(self._svd.s) < r:

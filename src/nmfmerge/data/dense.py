@@ -7,6 +7,7 @@ from scipy.linalg import eigh
 from scipy.linalg import svd as lapack_svd
 
 from nmfmerge.data.base import DataMatrix
+from nmfmerge.data.digest import digest
 from nmfmerge.data.svd import TruncatedSVD
 from nmfmerge.kernels import gram64
 
@@ -47,6 +48,10 @@ class DenseData(DataMatrix):
         if not self.X.flags.c_contiguous:  # X = WH is Xᵀ = HᵀWᵀ: walk along memory
             return _residual_norm2(self.X.T, H, Wt)
         return _residual_norm2(self.X, Wt, H)
+
+    def digest(self) -> str:
+        """A hash of the values of X, the same for C and Fortran order."""
+        return digest("dense", [self.X])
 
     def _compute_svd(self, r: int) -> TruncatedSVD:
         side = min(self.shape)

@@ -7,6 +7,7 @@ import scipy.sparse as sp
 
 from nmfmerge.data.base import DataMatrix
 from nmfmerge.data.csr import gather_, residual_sums_, scatter_
+from nmfmerge.data.digest import digest
 from nmfmerge.kernels import available_threads, gram64, in_threads
 
 _WORTH_SHARING = 100_000  # stored values
@@ -50,6 +51,11 @@ class SparseData(DataMatrix):
         self._in_threads(residual_sums_, self._line_bounds, *factors, sums)
         stored, fitted = sums.sum(axis=0)
         return float(stored + max(0.0, everywhere - fitted))
+
+    def digest(self) -> str:
+        """A hash of the stored values and their places."""
+        kind = f"{self.X.format} {self.shape}"
+        return digest(kind, [self.X.indptr, self.X.indices, self.X.data])
 
     def _gather(self, F: np.ndarray, out: np.ndarray) -> np.ndarray:
         """Product for the lines, from a factor of the places."""

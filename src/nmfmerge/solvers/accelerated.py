@@ -90,7 +90,12 @@ class _Momentum:
         return {"accepted": self.accepted, "scalars": np.array(scalars, dtype=np.float64), **swept}
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
-        """Undo `state`."""
+        """Undo `state`; refuse arrays of other names, shapes or types."""
+        if _layout(state) != _layout(self.state()):
+            raise ValueError(
+                "the state of the solver in the checkpoint does not fit the data; delete the "
+                "checkpoint to begin anew"
+            )
         self.swept = {side: state[f"swept {side}"] for side in self.sides}
         self.accepted = state["accepted"]
         scalars = state["scalars"].tolist()
@@ -140,3 +145,7 @@ class _Momentum:
         point.factor(second)[:] = self.swept[second]
         point.changed(first)
         point.changed(second)
+
+
+def _layout(state: dict[str, np.ndarray]) -> dict[str, str]:
+    return {name: f"{array.dtype}{array.shape}" for name, array in state.items()}
