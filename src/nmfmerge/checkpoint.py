@@ -27,6 +27,7 @@ from nmfmerge.records import (
     number,
     pack_history,
     pack_run,
+    read_arrays,
     unpack_history,
     unpack_run,
 )
@@ -57,7 +58,17 @@ class State:
     history: History | None = None
 
 
-class OtherRun(ValueError):
+class CheckpointError(ValueError):
+    """A checkpoint cannot be used; ``fault`` says why."""
+
+    def __init__(self, path: Path, fault: str) -> None:
+        super().__init__(
+            f"checkpoint {str(path)!r} {fault}; name another file, or delete it to begin anew"
+        )
+        self.fault = fault
+
+
+class OtherRun(CheckpointError):
     """A checkpoint belongs to another run; ``differences`` maps names to (saved, present)."""
 
     def __init__(self, path: Path, differences: dict[str, tuple[Any, Any]]) -> None:
@@ -65,10 +76,7 @@ class OtherRun(ValueError):
             "other data" if name == "data" else f"{name}: {saved!r}, now {present!r}"
             for name, (saved, present) in differences.items()
         )
-        super().__init__(
-            f"checkpoint {str(path)!r} is of another run ({listed}); name another file, or delete "
-            "it to begin anew"
-        )
+        super().__init__(path, f"is of another run ({listed})")
         self.differences = differences
 
 
@@ -145,14 +153,13 @@ class Checkpoint:
         ------
         OtherRun
             If the file belongs to a run of other data or settings.
-        ValueError
+        CheckpointError
             If the file is damaged, or no checkpoint.
         """
         if not self.path.exists():
             return None
         try:
-            with open(self.path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-                arrays = {name: archive[name] for name in archive.files}
+            arrays = read_arrays(self.path)
             if str(arrays.pop("checksum")) != _checksum(arrays):
                 raise ValueError("its checksum is wrong")
             record = json.loads(str(arrays.pop("record")))
@@ -170,12 +177,9 @@ class Checkpoint:
             raise self._refusal("holds what no run can have saved", error) from error
         return state
 
-    def _refusal(self, fault: str, error: Exception) -> ValueError:
+    def _refusal(self, fault: str, error: Exception) -> CheckpointError:
         reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        return ValueError(
-            f"checkpoint {str(self.path)!r} {fault} ({' '.join(reason.split())}); name another "
-            "file, or delete it to begin anew"
-        )
+        return CheckpointError(self.path, f"{fault} ({' '.join(reason.split())})")
 
     def _warn(self, error: OSError) -> None:
         if not self._warned:

@@ -6,6 +6,7 @@ raises ValueError, KeyError or TypeError for anything that no run could have wri
 
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -110,6 +111,12 @@ def check_factor(
         raise ValueError(f"{name} has NaN or infinite values")
     if F.size and F.min() < 0:
         raise ValueError(f"{name} has negative values")
+
+
+def read_arrays(path: Path) -> Arrays:
+    """All arrays of an npz file."""
+    with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}
 
 
 def number(name: str, value: Any) -> float:
