@@ -1,6 +1,8 @@
 """Settings and defaults are those of `nmf_merge`, everywhere."""
 
 import inspect
+import re
+from pathlib import Path
 
 import pytest
 
@@ -40,3 +42,9 @@ def test_options_reach_the_argument(name):
     value = {"solver": "mu", "init": "random"}.get(name, "3")
     words = ["fit", "x.npy", "-r", "7", FLAGS[name], value]
     assert str(chosen_settings(_parser().parse_args(words))[name]) in (value, f"{value}.0")
+
+
+def test_the_page_lists_the_option_of_every_setting():
+    page = (Path(__file__).parents[1] / "docs/command-line.md").read_text(encoding="utf-8")
+    table = dict(re.findall(r"^\| `(?:-\w`, `)?(--[\w-]+)` \| `(\w+)` \|$", page, re.MULTILINE))
+    assert table == {flag: name for name, flag in FLAGS.items()}

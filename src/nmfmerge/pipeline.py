@@ -65,8 +65,8 @@ def nmf(
     checkpoint : path, optional
         File to keep the state of the run in. If it is there already, the run goes on from it; on
         the same machine and number of threads it ends at the bits of a run that was never killed.
-        A run that came to its limits goes on with its last stage when they are raised. The file is
-        not deleted.
+        A run that came to its limits goes on with its last stage when they are raised. A file
+        that is damaged, or of other data or settings, is refused. The file is not deleted.
     verbose : int
         1 prints a line a stage, 2 also a line every 100 iterations.
 

@@ -58,7 +58,7 @@ def fuzz(cases, seed):
             kinds[name, verdict] += 1
             if verdict not in ("refused", "same bits"):
                 failures += 1
-                print(f"seed {seed}, case {case}: {name} of {run}: {verdict}")
+                print(f"seed {seed}, case {case}: {name} of {run}: {verdict}", flush=True)
     for (name, verdict), count in sorted(kinds.items()):
         print(f"  {name:<20} {verdict:<10} {count}")
     return failures
