@@ -1,11 +1,17 @@
+import errno
 import json
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
-from nmfmerge import Status, datasets, nmf, nmf_merge
-from nmfmerge.checkpoint import Checkpoint
+from nmfmerge import Status, datasets, files, nmf, nmf_merge
+from nmfmerge.checkpoint import Checkpoint, OtherRun, _checksum
+from nmfmerge.data import DenseData
+from nmfmerge.files import InUse, Lock
 from nmfmerge.solvers import SOLVERS
 
 X = datasets.lcms_like(40, 60, 6).X
@@ -18,6 +24,7 @@ class Killed(Exception):
 @pytest.fixture(autouse=True)
 def _always_due(monkeypatch):
     monkeypatch.setattr(Checkpoint, "due", lambda self: True)
+    monkeypatch.setattr(os, "fsync", lambda number: None)  # slow, and no test cuts the power
 
 
 def cut(function, path, at, **settings):
@@ -134,7 +141,8 @@ def test_saving_takes_a_bounded_share_of_the_time(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("changed", "named"),
     [({"n_components": 4}, "n_components: 5, now 4"), ({"tol": 1e-3}, "tol"),
-     ({"X": 2 * X}, "norm2"), ({"solver": "gcd"}, "solver"), ({"random_state": 1}, "random_state")],
+     ({"X": 2 * X}, "other data"), ({"solver": "gcd"}, "solver"),
+     ({"random_state": 1}, "random_state"), ({"X": X.astype("f4")}, "dtype")],
 )  # fmt: skip
 def test_the_checkpoint_of_another_run_is_refused(changed, named, tmp_path):
     cut(nmf, tmp_path / "run", 5)
@@ -143,12 +151,39 @@ def test_the_checkpoint_of_another_run_is_refused(changed, named, tmp_path):
         nmf(**settings)
 
 
-def test_rounding_of_another_number_of_threads_is_no_other_run(tmp_path):
-    Checkpoint(tmp_path / "run", {"norm2": 600254.6622895339})._refuse_another(
-        1, {"norm2": 600254.6622895338}
-    )
-    with pytest.raises(ValueError, match="norm2"):
-        Checkpoint(tmp_path / "run", {"norm2": 1.0})._refuse_another(1, {"norm2": 1.001})
+OTHER = {
+    "upside down": lambda X: X[::-1],
+    "columns shuffled": lambda X: X[:, np.random.default_rng(0).permutation(X.shape[1])],
+    "one value moved": lambda X: np.where(np.eye(*X.shape) > 0, np.roll(X, 1, axis=0), X),
+    "one bit": lambda X: np.where(np.arange(X.size).reshape(X.shape) == 7, np.nextafter(X, 9), X),
+}
+KINDS = {"dense": np.ascontiguousarray, "csr": sp.csr_array, "csc": sp.csc_array}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("other", OTHER)
+def test_the_checkpoint_of_other_data_of_the_same_shape_is_refused(other, kind, tmp_path):
+    thin = np.maximum(X - np.median(X), 0)
+    nmf(KINDS[kind](thin), 5, checkpoint=tmp_path / "run", tol=0.1)
+    with pytest.raises(OtherRun, match="of another run \\(other data"):
+        nmf(KINDS[kind](OTHER[other](thin)), 5, checkpoint=tmp_path / "run", tol=0.1)
+
+
+def test_equal_data_go_on_however_they_lie_in_memory(tmp_path):
+    whole = nmf(X, 5, checkpoint=tmp_path / "run")
+    for same in (np.asfortranarray(X), np.repeat(X, 2, axis=1)[:, ::2], X.astype(">f8")):
+        result = nmf(same, 5, checkpoint=tmp_path / "run", callback=pytest.fail)
+        np.testing.assert_array_equal(result.W, whole.W)
+
+
+def test_the_data_are_read_for_a_checkpoint_only(monkeypatch, tmp_path):
+    calls = []
+    digest = DenseData.digest
+    monkeypatch.setattr(DenseData, "digest", lambda self: calls.append(1) or digest(self))
+    nmf_merge(X, 3)
+    assert calls == []
+    nmf_merge(X, 3, checkpoint=tmp_path / "run")
+    assert calls == [1]
 
 
 def test_seeds_and_given_factors_tell_runs_apart(tmp_path):
@@ -167,14 +202,193 @@ def test_seeds_and_given_factors_tell_runs_apart(tmp_path):
 @pytest.mark.parametrize("content", [b"", b"not a checkpoint", b"PK\x03\x04 cut off"])
 def test_a_file_that_is_no_checkpoint_is_refused(content, tmp_path):
     (tmp_path / "run").write_bytes(content)
-    with pytest.raises(ValueError, match="is no checkpoint of a run"):
+    with pytest.raises(ValueError, match="is damaged, or no checkpoint"):
         nmf(X, 5, checkpoint=tmp_path / "run")
+    assert (tmp_path / "run").read_bytes() == content
 
 
 def test_an_archive_of_something_else_is_refused(tmp_path):
-    np.savez(tmp_path / "run.npz", meta=np.array(json.dumps({"a": 1})))
-    with pytest.raises(ValueError, match="is no checkpoint of a run"):
+    np.savez(tmp_path / "run.npz", record=np.array(json.dumps({"a": 1})))
+    with pytest.raises(ValueError, match=r"no checkpoint .*'checksum.* is missing"):
         nmf(X, 5, checkpoint=tmp_path / "run.npz")
+
+
+def rewrite(path, change):
+    """Change the entries of a checkpoint, and make its checksum right again."""
+    with np.load(path) as archive:
+        arrays = {name: archive[name] for name in archive.files if name != "checksum"}
+    record = json.loads(str(arrays.pop("record")))
+    change(record, arrays)
+    arrays["record"] = np.array(json.dumps(record))
+    arrays["checksum"] = np.array(_checksum(arrays))
+    with open(path, "wb") as file:
+        np.savez(file, **arrays)
+
+
+def put(name, change):
+    return lambda record, arrays: arrays.update({name: change(arrays[name])})
+
+
+def put_in_stage(key, value):
+    return lambda record, arrays: record["stages"][0].update({key: value})
+
+
+FAULTS = {
+    "Wt has NaN": put("state Wt", lambda F: F * np.nan),
+    "Wt has negative": put("state Wt", lambda F: -F),
+    "H has shape": put("state H", lambda F: F[:, :-1]),
+    "Wt has the type float32": put("state Wt", lambda F: F.astype(np.float32)),
+    "list of entries": lambda record, arrays: arrays.pop("generalized_singular_values"),
+    "singular values": put("generalized_singular_values", lambda values: -values[:, None]),
+    "a history has shape": put("history 0", lambda history: history[:2]),
+    "one record per iteration": put("history 0", lambda history: history[:, :-1]),
+    "times out of order": put("history 0", lambda history: -1 - history),
+    "'x' is not a valid Status": put_in_stage("status", "x"),
+    "did not end": put_in_stage("status", "interrupted"),
+    "n_iter is -1": put_in_stage("n_iter", -1),
+    "its stages are": put_in_stage("name", "final"),
+    "'elapsed' is missing": lambda record, arrays: record.pop("elapsed"),
+    "merged pairs have shape": put("merge pairs", lambda pairs: pairs.ravel()),
+    "cannot be merged": lambda record, arrays: record.update(n_leaves=1),
+    "record of the merges": lambda record, arrays: record.update(n_leaves=None),
+    "fall back to is missing": lambda record, arrays: (
+        arrays.update({"state fallback H": arrays["state H"]}),
+        record["arrays"].append("state fallback H"), record["arrays"].sort(),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("message", FAULTS)
+def test_what_no_run_can_have_saved_is_refused(message, tmp_path):
+    nmf_merge(X, 5, n_extra=2, tol=0.1, checkpoint=tmp_path / "run")
+    rewrite(tmp_path / "run", FAULTS[message])
+    with pytest.raises(ValueError, match=f"checkpoint .*no run can have saved .*{message}"):
+        nmf_merge(X, 5, n_extra=2, tol=0.1, checkpoint=tmp_path / "run")
+
+
+@pytest.mark.parametrize("name", ["swept W", "swept H", "accepted", "scalars"])
+def test_a_solver_state_that_does_not_fit_is_refused(name, tmp_path):
+    cut(nmf, tmp_path / "run", 20)
+    rewrite(tmp_path / "run", put(f"state {name}", lambda A: A[..., :-1]))
+    with pytest.raises(ValueError, match="state of the solver in the checkpoint does not fit"):
+        nmf(X, 5, checkpoint=tmp_path / "run")
+
+
+def limit_files(size):
+    """No file may become longer than ``size`` bytes, as if the disk were full."""
+    resource = pytest.importorskip("resource")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+
+
+@pytest.mark.parametrize("size", [0, 100, 1000, 4000])
+def test_a_full_disk_does_not_end_the_run(size, tmp_path):
+    whole = nmf_merge(X, 5)
+    cut(nmf_merge, tmp_path / "run", 5)
+    before = (tmp_path / "run").read_bytes()
+    assert len(before) > 4000
+    try:
+        limit_files(size)
+        with pytest.warns(RuntimeWarning, match="could not be saved") as caught:
+            result = nmf_merge(X, 5, checkpoint=tmp_path / "run")
+    finally:
+        limit_files(-1)
+    assert len(caught) == 1
+    assert_same_run(result, whole)
+    assert (tmp_path / "run").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_saving_is_tried_again_when_the_disk_has_room(tmp_path, monkeypatch):
+    calls = []
+
+    def full_at_first(number):
+        calls.append(number)
+        if len(calls) < 10:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full_at_first)
+    with pytest.warns(RuntimeWarning, match="No space left on device") as caught:
+        whole = nmf_merge(X, 5, checkpoint=tmp_path / "run")
+    assert len(caught) == 1
+    called = []
+    assert_same_run(nmf_merge(X, 5, checkpoint=tmp_path / "run", callback=called.append), whole)
+    assert called == []
+
+
+def test_two_runs_do_not_share_a_checkpoint(tmp_path):
+    def callback(progress):
+        with pytest.raises(InUse, match=f"in use by another run .process {os.getpid()}"):
+            nmf(X, 5, checkpoint=tmp_path / "run")
+        return True
+
+    nmf(X, 5, checkpoint=tmp_path / "run", callback=callback)
+    nmf(X, 5, checkpoint=tmp_path / "run")
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+HOLD = """
+import pathlib, sys, time
+from nmfmerge.files import Lock
+lock = Lock(pathlib.Path(sys.argv[1]))
+lock.acquire()
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+def test_the_lock_of_a_killed_process_is_no_obstacle(tmp_path):
+    path = tmp_path / "run"
+    holder = subprocess.Popen([sys.executable, "-c", HOLD, path], stdout=subprocess.PIPE)
+    with holder:
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(InUse, match=f"process {holder.pid}"):
+            nmf(X, 5, checkpoint=path)
+        holder.kill()
+    assert list(tmp_path.iterdir()) == [Lock(path).path]
+    nmf(X, 5, checkpoint=path)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_system_without_locks_is_used_without(tmp_path, monkeypatch):
+    def unsupported(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("nmfmerge.files._lock", unsupported)
+    nmf(X, 5, checkpoint=tmp_path / "run", tol=0.1)
+    assert (tmp_path / "run").exists()
+
+
+def test_a_lock_deleted_by_its_owner_is_taken_anew(tmp_path, monkeypatch):
+    path = tmp_path / "run"
+    first, second = Lock(path), Lock(path)
+    first.acquire()
+    real = files._lock
+
+    def slow(file):
+        monkeypatch.setattr("nmfmerge.files._lock", real)
+        first.release()  # between the opening of the lock file and its locking
+        real(file)
+
+    monkeypatch.setattr("nmfmerge.files._lock", slow)
+    second.acquire()
+    with pytest.raises(InUse):
+        first.acquire()
+    second.release()
+
+
+def test_a_linked_checkpoint_stays_a_link(tmp_path):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "run").symlink_to(tmp_path / "disk" / "real")
+    nmf(X, 5, checkpoint=tmp_path / "run", tol=0.1)
+    assert (tmp_path / "run").is_symlink()
+    assert [path.name for path in (tmp_path / "disk").iterdir()] == ["real"]
+
+
+def test_a_place_where_nothing_can_be_written_is_found_before_the_fit(tmp_path):
+    called = []
+    with pytest.raises(ValueError, match=r"cannot be written .*File name too long"):
+        nmf(X, 5, checkpoint=tmp_path / ("x" * 250), callback=called.append)
+    assert called == []
 
 
 @pytest.mark.parametrize(

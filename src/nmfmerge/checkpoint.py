@@ -1,25 +1,43 @@
 """The state of a run in one file, from which it goes on to the same bits.
 
-Comes in: where a `Run` stands. Goes out: an npz file, replaced as a whole or not at all.
+Comes in: where a `Run` stands. Goes out: an npz file, replaced as a whole or not at all. A file
+that is damaged, or that belongs to other data or settings, is refused.
 """
 
+import hashlib
 import json
 import math
 import os
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
+from types import TracebackType
 from typing import Any
 
 import numpy as np
 
+from nmfmerge.files import InUse, Lock, replacing
 from nmfmerge.merge import MergeTree
+from nmfmerge.records import (
+    Arrays,
+    Record,
+    check_factor,
+    number,
+    pack_history,
+    pack_run,
+    read_arrays,
+    unpack_history,
+    unpack_run,
+)
 from nmfmerge.result import History, Stage, Status
 
-_FORMAT = 1
-_MOST_OF_THE_TIME = 0.02  # that saving may take
-_SECONDS = 1.0  # at least, from one save to the next
+_FORMAT = 2
+_MAX_SAVE_SHARE = 0.02  # of the run time spent on checkpoints
+_MIN_INTERVAL = 1.0  # seconds from one save to the next
+_STAGES = ("initial", "recover", "overcomplete", "merge", "final")
+_SAVED_STATUSES = (Status.CONVERGED, Status.MAX_ITER, Status.DONE)  # others end a run
 
 
 @dataclass
@@ -40,30 +58,91 @@ class State:
     history: History | None = None
 
 
-class Checkpoint:
-    """The file of one run; ``asked`` is what the run was asked, by which another is told apart."""
+class CheckpointError(ValueError):
+    """A checkpoint cannot be used; ``fault`` says why."""
 
-    def __init__(self, path: str | os.PathLike[str], asked: Mapping[str, Any]) -> None:
-        self.path = Path(path)
-        self.asked = json.loads(json.dumps(asked))
+    def __init__(self, path: Path, fault: str) -> None:
+        super().__init__(
+            f"checkpoint {str(path)!r} {fault}; name another file, or delete it to begin anew"
+        )
+        self.fault = fault
+
+
+class OtherRun(CheckpointError):
+    """A checkpoint belongs to another run; ``differences`` maps names to (saved, present)."""
+
+    def __init__(self, path: Path, differences: dict[str, tuple[Any, Any]]) -> None:
+        listed = ", ".join(
+            "other data" if name == "data" else f"{name}: {saved!r}, now {present!r}"
+            for name, (saved, present) in differences.items()
+        )
+        super().__init__(path, f"is of another run ({listed})")
+        self.differences = differences
+
+
+class Checkpoint:
+    """The file that keeps the state of one run; used as a context, it is locked.
+
+    Parameters
+    ----------
+    path : path
+        The file; a symbolic link is followed.
+    identity : mapping
+        What decides the result of the run: its settings and a digest of its data, as values for
+        JSON. A checkpoint with another identity is refused. It has the keys "shape", "dtype" and
+        "n_components".
+    """
+
+    def __init__(self, path: str | os.PathLike[str], identity: Mapping[str, Any]) -> None:
+        self.path = Path(os.path.realpath(path))
+        self.identity = json.loads(json.dumps(identity))
+        self._lock = Lock(self.path)
         self._last = perf_counter()
         self._cost = 0.0
+        self._warned = False
+
+    def __enter__(self) -> "Checkpoint":
+        try:
+            self._lock.acquire()
+        except InUse as error:
+            raise InUse(
+                f"checkpoint {str(self.path)!r} is {error}: wait until it ends, or name another "
+                "file"
+            ) from None
+        except OSError as error:
+            raise ValueError(
+                f"checkpoint {str(self.path)!r} cannot be written ({error.strerror}); name a file "
+                "in a folder that you may write to"
+            ) from error
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._lock.release()
 
     def due(self) -> bool:
         """Whether it is time to save again."""
-        return perf_counter() - self._last > max(_SECONDS, self._cost / _MOST_OF_THE_TIME)
+        return perf_counter() - self._last > max(_MIN_INTERVAL, self._cost / _MAX_SAVE_SHARE)
 
     def save(self, state: State) -> None:
-        """Write the state beside the file, then put it in its place in one move."""
+        """Write the state; if that fails, warn once, keep the last good file and try again later.
+
+        A run is worth more than its checkpoint, so a full disk does not end it.
+        """
         began = perf_counter()
-        meta, arrays = _pack(state)
-        meta |= {"format": _FORMAT, "asked": self.asked}
-        scratch = self.path.with_name(self.path.name + ".new")
-        with open(scratch, "wb") as file:
-            np.savez(file, meta=np.array(json.dumps(meta)), **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(scratch, self.path)
+        record, arrays = _pack(state)
+        record |= {"format": _FORMAT, "identity": self.identity, "arrays": sorted(arrays)}
+        arrays["record"] = np.array(json.dumps(record))
+        arrays["checksum"] = np.array(_checksum(arrays))
+        try:
+            with replacing(self.path) as file:
+                np.savez(file, **arrays)  # type: ignore[arg-type]
+        except OSError as error:
+            self._warn(error)
         self._last = perf_counter()
         self._cost = self._last - began
 
@@ -72,93 +151,119 @@ class Checkpoint:
 
         Raises
         ------
-        ValueError
-            If the file is no checkpoint, or that of another run.
+        OtherRun
+            If the file belongs to a run of other data or settings.
+        CheckpointError
+            If the file is damaged, or no checkpoint.
         """
         if not self.path.exists():
             return None
         try:
-            with open(self.path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-                arrays = {name: archive[name] for name in archive.files}
-            meta = json.loads(str(arrays.pop("meta")))
-            saved_format, asked = meta["format"], meta["asked"]
-        except Exception as error:
-            raise ValueError(
-                f"checkpoint {str(self.path)!r} is no checkpoint of a run ({error}); name another "
-                "file, or delete it to begin anew"
-            ) from error
-        self._refuse_another(saved_format, asked)
-        return _unpack(meta, arrays)
-
-    def _refuse_another(self, saved_format: int, asked: dict[str, Any]) -> None:
-        others: dict[str, tuple[Any, Any]] = {}
+            arrays = read_arrays(self.path)
+            if str(arrays.pop("checksum")) != _checksum(arrays):
+                raise ValueError("its checksum is wrong")
+            record = json.loads(str(arrays.pop("record")))
+            saved_format, identity = record["format"], dict(record["identity"])
+        except Exception as error:  # whatever a damaged archive makes its reader raise
+            raise self._refusal("is damaged, or no checkpoint", error) from error
         if saved_format != _FORMAT:
-            others["format"] = saved_format, _FORMAT
-        for name in sorted({*asked, *self.asked}):
-            if not _same(asked.get(name), self.asked.get(name)):
-                others[name] = (asked.get(name), self.asked.get(name))
-        if others:
-            differences = ", ".join(f"{name}: {a!r}, now {b!r}" for name, (a, b) in others.items())
-            raise ValueError(
-                f"checkpoint {str(self.path)!r} is of another run ({differences}); name another "
-                "file, or delete it to begin anew"
+            raise OtherRun(self.path, {"format": (saved_format, _FORMAT)})
+        if found := differences(identity, self.identity):
+            raise OtherRun(self.path, found)
+        try:
+            state = _unpack(record, arrays)
+            _check(state, self.identity)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise self._refusal("holds what no run can have saved", error) from error
+        return state
+
+    def _refusal(self, fault: str, error: Exception) -> CheckpointError:
+        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        return CheckpointError(self.path, f"{fault} ({' '.join(reason.split())})")
+
+    def _warn(self, error: OSError) -> None:
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"checkpoint {str(self.path)!r} could not be saved ({error.strerror or error}); "
+                "the run goes on, and tries to save again later",
+                RuntimeWarning,
+                stacklevel=2,
             )
 
 
-def _same(a: Any, b: Any) -> bool:
-    """Equal; of real numbers, up to the rounding of another number of threads."""
-    if isinstance(a, float) and isinstance(b, float):
-        return math.isclose(a, b, rel_tol=1e-9)
-    return bool(a == b)
+def differences(saved: Mapping[str, Any], present: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Names under which two runs differ, with the saved and the present value."""
+    return {
+        name: (saved.get(name), present.get(name))
+        for name in sorted({*saved, *present})
+        if saved.get(name) != present.get(name)
+    }
 
 
-def _pack(state: State) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Split a state into what JSON holds and arrays."""
-    arrays: dict[str, Any] = {f"state {name}": array for name, array in state.arrays.items()}
-    arrays["generalized_singular_values"] = state.generalized_singular_values
-    stages = []
-    for i, stage in enumerate(state.stages):
-        stages.append({name: value for name, value in vars(stage).items() if name != "history"})
-        _pack_history(arrays, f"history {i}", stage.history)
-    _pack_history(arrays, "history", state.history)
-    if state.merges is not None:
-        arrays["merge pairs"] = state.merges.pairs
-        arrays["merge penalties"] = state.merges.penalties
-    meta = {
+def _checksum(arrays: Mapping[str, np.ndarray]) -> str:
+    """A hash of names, types, shapes and bytes."""
+    total = hashlib.blake2b(digest_size=16)
+    for name in sorted(arrays):
+        array = np.asarray(arrays[name])
+        total.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        total.update(np.ascontiguousarray(array).view(np.uint8).ravel().data)
+    return total.hexdigest()
+
+
+def _pack(state: State) -> tuple[Record, Arrays]:
+    """Split a state into a record for JSON, and arrays."""
+    record, arrays = pack_run(state.stages, state.merges, state.generalized_singular_values)
+    arrays |= {f"state {name}": array for name, array in state.arrays.items()}
+    if state.history is not None:
+        arrays["history"] = pack_history(state.history)
+    record |= {
         "elapsed": state.elapsed,
-        "stages": stages,
         "fallback_objective": state.fallback_objective,
         "stage_seconds": state.stage_seconds,
-        "n_leaves": state.merges.n_leaves if state.merges else 0,
     }
-    return meta, arrays
+    return record, arrays
 
 
-def _unpack(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> State:
-    stages = [
-        Stage(**known | {"status": Status(known["status"])},
-              history=_unpack_history(arrays, f"history {i}"))
-        for i, known in enumerate(meta["stages"])
-    ]  # fmt: skip
-    merges = None
-    if "merge pairs" in arrays:
-        merges = MergeTree(meta["n_leaves"], arrays["merge pairs"], arrays["merge penalties"])
+def _unpack(record: Record, arrays: Arrays) -> State:
+    if record["arrays"] != sorted(arrays):
+        raise ValueError("its list of entries does not agree with its entries")
+    stages, merges, values = unpack_run(record, arrays)
     return State(
-        elapsed=meta["elapsed"],
+        elapsed=number("elapsed", record["elapsed"]),
         stages=stages,
         arrays={n.removeprefix("state "): a for n, a in arrays.items() if n.startswith("state ")},
-        fallback_objective=meta["fallback_objective"],
+        fallback_objective=number("fallback_objective", record["fallback_objective"]),
         merges=merges,
-        generalized_singular_values=arrays["generalized_singular_values"],
-        stage_seconds=meta["stage_seconds"],
-        history=_unpack_history(arrays, "history"),
+        generalized_singular_values=values,
+        stage_seconds=number("stage_seconds", record["stage_seconds"]),
+        history=unpack_history(arrays["history"]) if "history" in arrays else None,
     )
 
 
-def _pack_history(arrays: dict[str, np.ndarray], name: str, history: History | None) -> None:
-    if history is not None:
-        arrays[name] = np.stack([history.step, history.seconds, history.fitting_error])
-
-
-def _unpack_history(arrays: dict[str, np.ndarray], name: str) -> History | None:
-    return History(*arrays[name]) if name in arrays else None
+def _check(state: State, identity: Mapping[str, Any]) -> None:
+    """Check that the stages are those of a run, and that all factors fit the data."""
+    names = tuple(stage.name for stage in state.stages)
+    if names not in (_STAGES[: len(names)], ("final",)):
+        raise ValueError(f"its stages are {', '.join(names)}")
+    if not all(stage.status in _SAVED_STATUSES for stage in state.stages):
+        raise ValueError("a stage did not end, but others follow it")
+    if not (math.isfinite(state.elapsed) and math.isfinite(state.stage_seconds)):
+        raise ValueError("the run took infinitely long")
+    (m, n), r, dtype = identity["shape"], identity["n_components"], identity["dtype"]
+    rank = state.stages[-1].n_components if state.stages else r
+    for name, array in state.arrays.items():
+        if array.ndim == 2:
+            check_factor(name, array, dtype=dtype)
+        elif array.dtype != np.float64 or array.ndim != 1 or np.isnan(array).any():
+            raise ValueError(f"{name} is not a list of numbers")
+    for name, side in (("Wt", m), ("H", n)):
+        check_factor(name, state.arrays[name], (rank, side), dtype)
+        if f"fallback {name}" in state.arrays:
+            check_factor(f"fallback {name}", state.arrays[f"fallback {name}"], (r, side), dtype)
+    if ("fallback Wt" in state.arrays) != ("fallback H" in state.arrays):
+        raise ValueError("one of the factors to fall back to is missing")
+    if names and names[-1] in ("initial", "merge", "final") and rank != r:
+        raise ValueError(f"it has {rank} components where {r} were asked for")
+    if ("merge" in names) != (state.merges is not None):
+        raise ValueError("the record of the merges does not agree with its stages")

@@ -1,24 +1,32 @@
 """A fit in a folder: written as a whole or not at all, and read back.
 
-Comes in: a `Factorization`, the axes of its data, and what is to be told of it. Goes out: W and H
-as npz and csv, ``fit.json``, the merges, the history, and whatever pages and figures are given.
+Comes in: a `Factorization`, the axes of its data, and how it was made. Goes out: W and H as npz and
+csv, ``fit.json``, the merges, the history, and whatever pages and figures are given.
 """
 
 import csv
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import numpy as np
 
 from nmfmerge.datasets.base import Axis, Dataset
-from nmfmerge.merge import MergeTree
-from nmfmerge.result import Factorization, History, Stage, Status
+from nmfmerge.files import scratch_file
+from nmfmerge.records import pack_result, read_arrays, unpack_result
+from nmfmerge.result import Factorization
 
+FIGURES = ("components", "convergence", "reconstruction", "merges", "singular-values")
+_FILES = {
+    "fit.json", "factors.npz", "history.npz", "axes.npz", "W.csv", "H.csv", "merges.csv",
+    "report.html", *(f"figures/{name}.png" for name in FIGURES),
+}  # fmt: skip
+_FACTORS = ("W", "H", "generalized_singular_values")  # in factors.npz; the rest is in history.npz
 _DIGITS = ".9g"  # of a number in a csv file; factors.npz has all
 
 
@@ -28,30 +36,60 @@ class FolderError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A factorization, the data it is of (X may be None), and what is to be told of it."""
+    """A factorization, the data it is of (X may be None), and how it was made."""
 
     result: Factorization
     data: Dataset
     about: dict[str, Any] = field(default_factory=dict)
 
 
-def refuse_existing(path: Path, force: bool) -> None:
-    """Refuse to write where something is already, unless ``force``."""
-    if path.exists() and not force:
+def check_output(path: Path, replace: bool) -> None:
+    """Find out, before a fit, whether its folder can be written; make the folders above it.
+
+    Parameters
+    ----------
+    path : Path
+        The folder to write.
+    replace : bool
+        Whether a fit that is there may be replaced. Nothing else ever is.
+    """
+    _refuse_existing(path, replace)
+    others = not_ours(path) if os.path.exists(path) else []
+    if others:
         raise FolderError(
-            f"{path} is there already: name another folder with -o, or overwrite it with --force"
+            f"{path} holds files that are not of the fit, and would be lost ({listed(others)}): "
+            "move them, or name another folder with -o"
         )
-    if path.exists() and not (path / "fit.json").is_file():
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        probe = _scratch_folder(path)
+        probe.mkdir()
+        probe.rmdir()
+        if path.exists() and not os.access(path, os.W_OK | os.X_OK):
+            raise PermissionError(None, "its files may not be replaced")
+    except OSError as error:
         raise FolderError(
-            f"{path} holds something other than a fit, which --force does not overwrite: name "
-            "another folder with -o"
-        )
-    if not path.resolve().parent.is_dir():
-        raise FolderError(f"there is no folder {path.parent} to write {path.name} into: make it")
+            f"{path} cannot be written ({error.strerror}): name another folder with -o"
+        ) from error
+
+
+def not_ours(path: Path) -> list[str]:
+    """Names of what is in the folder of a fit and was not written by us."""
+    return [
+        name
+        for name, entry in _entries(path)
+        if entry.is_symlink() or not entry.is_file() or name not in _FILES | _unfinished_files()
+    ]
+
+
+def listed(names: list[str], most: int = 5) -> str:
+    """Names for a message, the first few of them."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(sorted(names)[:most]) + more
 
 
 def write(
-    path: Path, fit: Fit, pages: Mapping[str, str | bytes] | None = None, *, force: bool = False
+    path: Path, fit: Fit, pages: Mapping[str, str | bytes] | None = None, *, replace: bool = False
 ) -> None:
     """Write a fit beside its place, then put it there in one move.
 
@@ -63,12 +101,11 @@ def write(
         What to write.
     pages : mapping, optional
         More files by name, such as ``report.html`` and ``figures/components.png``.
-    force : bool
-        Whether a folder that is there is replaced.
+    replace : bool
+        Whether a fit that is there is replaced. Files in it that are not ours are kept.
     """
-    refuse_existing(path, force)
-    scratch = path.with_name(f".{path.name}.{os.getpid()}.new")
-    shutil.rmtree(scratch, ignore_errors=True)
+    _refuse_existing(path, replace)
+    scratch = _scratch_folder(path)
     try:
         scratch.mkdir()
         _write_fit(scratch, fit)
@@ -81,50 +118,79 @@ def write(
         shutil.rmtree(scratch, ignore_errors=True)
 
 
+def is_fit(path: Path) -> bool:
+    """Whether a folder holds a fit."""
+    return os.path.isfile(path / "fit.json")
+
+
 def read(path: Path) -> Fit:
     """Read a fit back; its data have axes, but no X."""
-    if not (path / "fit.json").is_file():
+    if not is_fit(path):
         raise FolderError(f"{path} holds no fit: name a folder that `nmfmerge fit` has written")
     try:
         about = json.loads((path / "fit.json").read_text(encoding="utf-8"))
         factors, history, axes = (
-            _arrays(path / f"{name}.npz") for name in ("factors", "history", "axes")
+            read_arrays(path / f"{name}.npz") for name in ("factors", "history", "axes")
         )
-        data = Dataset(
-            X=None,
-            n_components=None,
-            rows=Axis(values=axes["rows"], **about["data"]["rows"]),
-            columns=Axis(values=axes["columns"], **about["data"]["columns"]),
-            name=about["data"]["name"],
-            image_shape=_shape(about["data"]["image_shape"]),
-            image_order=about["data"]["image_order"],
-        )
-        result = _result(about["result"], factors, history, _read_merges(path, about["result"]))
-    except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
+        data = _unpack_data(about["data"], axes)
+        result = unpack_result(about["result"], factors | history)
+        if (len(data.rows.values), len(data.columns.values)) != (len(result.W), result.H.shape[1]):
+            raise ValueError("its axes do not fit its factors")
+    except Exception as error:  # whatever damaged files make their readers raise
         raise FolderError(f"{path} is damaged ({error}): make the fit again") from error
     return Fit(result, data, about)
 
 
+def _refuse_existing(path: Path, replace: bool) -> None:
+    if os.path.islink(path):
+        raise FolderError(
+            f"{path} is a link to {os.readlink(path)}: name that folder with -o, or another one"
+        )
+    if not os.path.exists(path) or (path.is_dir() and not any(path.iterdir())):
+        return
+    if not is_fit(path):
+        raise FolderError(
+            f"{path} holds something other than a fit, which is never overwritten: name another "
+            "folder with -o"
+        )
+    if not replace:
+        raise FolderError(
+            f"{path} is there already: name another folder with -o, or overwrite it with --force"
+        )
+
+
+def _entries(path: Path) -> Iterator[tuple[str, Path]]:
+    for entry in path.iterdir():
+        if entry.name == "figures" and entry.is_dir() and not entry.is_symlink():
+            yield from ((f"figures/{figure.name}", figure) for figure in entry.iterdir())
+        else:
+            yield entry.name, entry
+
+
+def _unfinished_files() -> set[str]:
+    """What `nmfmerge report` leaves in a folder when it is killed."""
+    return {scratch_file(Path(name)).as_posix() for name in _FILES}
+
+
+def _scratch_folder(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{token_hex(4)}.new")
+
+
 def _write_fit(folder: Path, fit: Fit) -> None:
     result, data = fit.result, fit.data
-    np.savez(folder / "factors.npz", W=result.W, H=result.H,
-             generalized_singular_values=result.generalized_singular_values)  # fmt: skip
-    histories: dict[str, Any] = {
-        f"{i}": np.stack([stage.history.step, stage.history.seconds, stage.history.fitting_error])
-        for i, stage in enumerate(result.stages)
-        if stage.history is not None
-    }
-    np.savez(folder / "history.npz", **histories)
+    record, arrays = pack_result(result)
+    _save(folder / "factors.npz", {name: arrays.pop(name) for name in _FACTORS})
+    _save(folder / "history.npz", arrays)
     values = (np.asarray(axis.values) for axis in (data.rows, data.columns))
     rows, columns = (array.astype(str) if array.dtype == object else array for array in values)
-    np.savez(folder / "axes.npz", rows=rows, columns=columns)
+    _save(folder / "axes.npz", {"rows": rows, "columns": columns})
     _write_table(folder / "W.csv", data.rows, result.W)
     _write_table(folder / "H.csv", data.columns, result.H.T)
     if result.merges is not None:
         lines = zip(result.merges.pairs.tolist(), result.merges.penalties.tolist(), strict=True)
         table = ([first + 1, second + 1, repr(penalty)] for (first, second), penalty in lines)
         _write_csv(folder / "merges.csv", ["first", "second", "penalty"], table)
-    about = fit.about | {"data": _known(data), "result": _told(result)}
+    about = fit.about | {"data": _pack_data(data), "result": record}
     (folder / "fit.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
 
 
@@ -136,13 +202,16 @@ def _put_in_place(scratch: Path, path: Path) -> None:
     if not path.exists():
         os.rename(scratch, path)
         return
-    old = path.with_name(f".{path.name}.{os.getpid()}.old")
+    old = scratch.with_suffix(".old")
     os.rename(path, old)
     try:
         os.rename(scratch, path)
     except BaseException:
         os.rename(old, path)
         raise
+    for name in not_ours(old):  # put there while the fit ran
+        (path / name).parent.mkdir(exist_ok=True)
+        os.rename(old / name, path / name)
     shutil.rmtree(old)
 
 
@@ -156,14 +225,15 @@ def _write_table(path: Path, axis: Axis, columns: np.ndarray) -> None:
     _write_csv(path, head, lines)
 
 
-def _write_csv(path: Path, head: list[str], lines: Any) -> None:
-    with open(path, "w", newline="", encoding="utf-8") as file:
+def _write_csv(path: Path, head: list[str], lines: Iterable[list[Any]]) -> None:
+    """Write a table; names of files that are not UTF-8 keep their bytes."""
+    with open(path, "w", newline="", encoding="utf-8", errors="surrogateescape") as file:
         writer = csv.writer(file)
         writer.writerow(head)
         writer.writerows(lines)
 
 
-def _known(data: Dataset) -> dict[str, Any]:
+def _pack_data(data: Dataset) -> dict[str, Any]:
     return {
         "name": data.name,
         "rows": {"name": data.rows.name, "unit": data.rows.unit},
@@ -173,59 +243,17 @@ def _known(data: Dataset) -> dict[str, Any]:
     }
 
 
-def _told(result: Factorization) -> dict[str, Any]:
-    names = ("name", "n_components", "n_iter", "seconds", "fitting_error", "status")
-    return {
-        "n_components": result.n_components,
-        "fitting_error": result.fitting_error,
-        "objective": result.objective,
-        "status": result.status,
-        "converged": result.converged,
-        "n_iter": result.n_iter,
-        "seconds": result.seconds,
-        "stages": [{name: getattr(stage, name) for name in names} for stage in result.stages],
-        "n_leaves": result.merges.n_leaves if result.merges else None,
-    }
-
-
-def _result(
-    told: dict[str, Any],
-    factors: dict[str, np.ndarray],
-    history: dict[str, np.ndarray],
-    merges: MergeTree | None,
-) -> Factorization:
-    stages = [
-        Stage(**known | {"status": Status(known["status"])},
-              history=History(*history[f"{i}"]) if f"{i}" in history else None)
-        for i, known in enumerate(told["stages"])
-    ]  # fmt: skip
-    return Factorization(
-        W=factors["W"],
-        H=factors["H"],
-        objective=told["objective"],
-        fitting_error=told["fitting_error"],
-        stages=stages,
-        status=Status(told["status"]),
-        seconds=told["seconds"],
-        merges=merges,
-        generalized_singular_values=factors["generalized_singular_values"],
+def _unpack_data(record: dict[str, Any], axes: dict[str, np.ndarray]) -> Dataset:
+    return Dataset(
+        X=None,
+        n_components=None,
+        rows=Axis(values=axes["rows"], **record["rows"]),
+        columns=Axis(values=axes["columns"], **record["columns"]),
+        name=record["name"],
+        image_shape=tuple(record["image_shape"]) if record["image_shape"] else None,
+        image_order=record["image_order"],
     )
 
 
-def _read_merges(path: Path, told: dict[str, Any]) -> MergeTree | None:
-    if told["n_leaves"] is None:
-        return None
-    with open(path / "merges.csv", newline="", encoding="utf-8") as file:
-        lines = list(csv.DictReader(file))
-    pairs = np.array([[int(line["first"]), int(line["second"])] for line in lines]) - 1
-    penalties = np.array([float(line["penalty"]) for line in lines])
-    return MergeTree(told["n_leaves"], pairs, penalties)
-
-
-def _arrays(path: Path) -> dict[str, np.ndarray]:
-    with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-        return {name: archive[name] for name in archive.files}
-
-
-def _shape(known: list[int] | None) -> tuple[int, int] | None:
-    return (known[0], known[1]) if known else None
+def _save(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    np.savez(path, **arrays)  # type: ignore[arg-type]

@@ -1,6 +1,5 @@
 """`nmf` and `nmf_merge`, and the single steps `recover_components` and `merge_components`."""
 
-import hashlib
 import warnings
 from functools import partial
 from numbers import Integral
@@ -12,6 +11,7 @@ import numpy as np
 from nmfmerge import validation as check
 from nmfmerge.checkpoint import Checkpoint
 from nmfmerge.data import DataMatrix
+from nmfmerge.data.digest import digest
 from nmfmerge.init import INITS
 from nmfmerge.kernels import blas_for, gram64, nnls_columns
 from nmfmerge.merge import MergeTree, Order, merge
@@ -67,8 +67,8 @@ def nmf(
     checkpoint : path, optional
         File to keep the state of the run in. If it is there already, the run goes on from it; on
         the same machine and number of threads it ends at the bits of a run that was never killed.
-        A run that came to its limits goes on with its last stage when they are raised. The file is
-        not deleted.
+        A run that came to its limits goes on with its last stage when they are raised. A file
+        that is damaged, or of other data or settings, is refused. The file is not deleted.
     verbose : int
         1 prints a line a stage, 2 also a line every 100 iterations.
 
@@ -95,7 +95,7 @@ def nmf(
     tol = check.check_real("tol", tol, low=0)
     run = _prepare(
         X, n_components, solver, init, max_iter, max_time, random_state, callback, verbose,
-        checkpoint=checkpoint, asked={"tol": tol},
+        checkpoint=checkpoint, settings={"tol": tol},
     )  # fmt: skip
     with run:
         run.initialize()
@@ -167,7 +167,7 @@ def nmf_merge(
     k = None if n_extra is None else check.check_integer("n_extra", n_extra, low=0)
     run = _prepare(
         X, n_components, solver, init, max_iter, max_time, random_state, callback, verbose,
-        checkpoint=checkpoint, asked={"tol": tol, "tol_intermediate": loose, "n_extra": k},
+        checkpoint=checkpoint, settings={"tol": tol, "tol_intermediate": loose, "n_extra": k},
     )  # fmt: skip
     k = _extra_components(k, run.n_components, run.data.shape)
     with run:
@@ -308,7 +308,7 @@ def _prepare(
     verbose: Any = 0,
     names: tuple[str, str] = check.INIT_NAMES,
     checkpoint: Any = None,
-    asked: dict[str, Any] | None = None,
+    settings: dict[str, Any] | None = None,
 ) -> Run:
     """Check all arguments that the entry points share, X last, and make the run."""
     solver = SOLVERS[check.check_word("solver", solver, SOLVERS)]
@@ -326,36 +326,33 @@ def _prepare(
     file = None
     if checkpoint is not None:
         path = check.check_file("checkpoint", checkpoint)
-        file = Checkpoint(path, _question(data, r, solver, init, random_state, **asked or {}))
+        file = Checkpoint(path, _identity(data, r, solver, init, random_state, **settings or {}))
     if isinstance(init, str):
         return Run(data, r, solver, limits, partial(INITS[init], data, r, rng), file)
     start = check.check_fit(init[0], init[1], data, r, names=names)
     return Run(data, r, solver, limits, lambda check: start, file)
 
 
-def _question(
-    data: DataMatrix, r: int, solver: type[Solver], init: Any, random_state: Any, **more: Any
+def _identity(
+    data: DataMatrix, r: int, solver: type[Solver], init: Any, random_state: Any, **settings: Any
 ) -> dict[str, Any]:
-    """What a run was asked: by this a checkpoint is known to be its own."""
+    """What decides the result of a run; a checkpoint with another identity is refused."""
     if random_state is not None and not isinstance(random_state, Integral):
         raise ValueError(
             f"random_state is a {type(random_state).__name__}; with a checkpoint it must be a "
-            "number or None, by which the run is known again"
+            "number or None, so that the run can be repeated"
         )
     if not isinstance(init, str):
-        given = hashlib.sha256()
-        for F in init:
-            given.update(np.ascontiguousarray(F).tobytes())
-        init = f"given factors {given.hexdigest()[:16]}"
+        init = f"given factors {digest('init', init)}"
     return {
         "shape": list(data.shape),
         "dtype": str(data.dtype),
-        "norm2": data.norm2,
+        "data": data.digest(),
         "n_components": r,
         "solver": solver.__name__,
         "init": init,
         "random_state": None if random_state is None else int(random_state),
-        **more,
+        **settings,
     }
 
 

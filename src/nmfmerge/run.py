@@ -190,6 +190,8 @@ class Run:
         return self._point
 
     def __enter__(self) -> "Run":
+        if self.checkpoint is not None:
+            self._context.enter_context(self.checkpoint)  # locks it
         self._context.enter_context(blas_for(self.data.blas_flops(self.n_components)))
         return self
 

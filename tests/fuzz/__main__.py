@@ -1,15 +1,17 @@
-"""Fuzzers at length: ``python -m tests.fuzz readers --cases 100000 --seed 0``."""
+"""Fuzzers at length: ``python -m tests.fuzz NAME --cases 100000 --seed 0``."""
 
 import argparse
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.fuzz import readers
+from tests.fuzz import checkpoints, readers
 
-# name: function(cases, seed, keep) that prints what it did and returns the failures
-FUZZERS: dict[str, Callable[[int, int, Path | None], list]] = {
-    "readers": lambda cases, seed, keep: readers.fuzz(cases, seed, keep=keep),
+# name: function(cases, seed, keep) that prints what fails and returns the number of failures
+FUZZERS: dict[str, Callable[[int, int, Path | None], int]] = {
+    "checkpoints": lambda cases, seed, keep: checkpoints.fuzz(cases, seed),
+    "readers": lambda cases, seed, keep: len(readers.fuzz(cases, seed, keep=keep)),
 }
 
 
@@ -20,8 +22,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", type=Path, help="folder for the inputs that failed")
     given = parser.parse_args()
+    began = time.monotonic()
     failures = FUZZERS[given.name](given.cases, given.seed, given.keep)
-    print(f"{given.cases:,} cases, seed {given.seed}, {len(failures)} failed")
+    print(
+        f"{given.name}: {given.cases:,} cases, seed {given.seed}, {failures} failed, "
+        f"{time.monotonic() - began:.0f} s"
+    )
     return 1 if failures else 0
 
 

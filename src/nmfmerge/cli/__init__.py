@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 import nmfmerge
+from nmfmerge.cli.messages import in_options, show
 
 COMMANDS = ("demo", "fit", "report", "merge", "compare", "info")
 
@@ -33,9 +34,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _fail(given: argparse.Namespace, message: str, code: int = 1) -> int:
+    message = in_options(message, given)
     if getattr(given, "json", False):
         print(json.dumps({"error": message}))
-    print(f"nmfmerge: {message}", file=sys.stderr)
+    show(f"nmfmerge: {message}", sys.stderr)
     return code
 
 

@@ -1,12 +1,14 @@
-"""What commands share: reading data, telling of a fit, pages and figures, printing."""
+"""What commands share: options, reading data, pages and figures, printing."""
 
 import argparse
 import hashlib
 import io
 import json
+import os
 import platform
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -15,6 +17,8 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from nmfmerge.cli.messages import printable, show
+from nmfmerge.cli.settings import METAVARS
 from nmfmerge.datasets import lcms_like
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.folder import Fit, FolderError
@@ -28,6 +32,12 @@ _SMALL = 2e7  # multiplications of a cross product
 _PACKAGES = ("nmfmerge", "numpy", "scipy", "numba", "scikit-learn")
 
 
+def add_output(parser: argparse.ArgumentParser, text: str, **default: Any) -> None:
+    """Add the options for the folder that a command writes."""
+    parser.add_argument("-o", "--output", type=Path, metavar="DIR", help=text, **default)
+    parser.add_argument("--force", action="store_true", help="replace a fit that is there already")
+
+
 def add_reading(parser: argparse.ArgumentParser) -> None:
     """Add the options of the formats."""
     group = parser.add_argument_group("reading the file")
@@ -37,7 +47,13 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
             action = "store_true" if name == "transpose" else argparse.BooleanOptionalAction
             group.add_argument(flag, action=action, default=None, help=option.description)
         else:
-            group.add_argument(flag, type=option.kind, help=option.description, metavar="…")
+            metavar = METAVARS[option.kind]
+            group.add_argument(flag, type=option.kind, help=option.description, metavar=metavar)
+
+
+def add_data(parser: argparse.ArgumentParser) -> None:
+    """Add the option for the data of a fit that is there."""
+    parser.add_argument("--data", type=Path, metavar="FILE", help="the data file, if it has moved")
 
 
 def reading_options(given: argparse.Namespace) -> dict[str, Any]:
@@ -45,12 +61,26 @@ def reading_options(given: argparse.Namespace) -> dict[str, Any]:
     return {name: getattr(given, name) for name in OPTIONS if getattr(given, name) is not None}
 
 
+def reading_words(given: argparse.Namespace) -> list[str]:
+    """The options of the formats that were given, as they are typed."""
+    words = []
+    for name, value in reading_options(given).items():
+        flag = "--" + name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(flag if value else flag.replace("--", "--no-", 1))
+        else:
+            words += [flag, str(value)]
+    return words
+
+
 def digest(path: Path) -> str:
     """SHA-256 of a file, or of the names and contents of a folder's files."""
+    if not path.exists():
+        raise FileNotFoundError(f"{path} was not found: check its name and folder")
     total = hashlib.sha256()
     for file in [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file()):
         if path.is_dir():
-            total.update(file.relative_to(path).as_posix().encode())
+            total.update(os.fsencode(file.relative_to(path).as_posix()))
         with open(file, "rb") as opened:
             while part := opened.read(1 << 20):
                 total.update(part)
@@ -58,7 +88,7 @@ def digest(path: Path) -> str:
 
 
 def versions() -> dict[str, str]:
-    """What a fit was made with."""
+    """Versions of what a fit is made with."""
     return {"python": platform.python_version()} | {name: version(name) for name in _PACKAGES}
 
 
@@ -69,7 +99,7 @@ def now() -> str:
 
 @contextmanager
 def threads_for(data: Dataset, rank: int) -> Iterator[None]:
-    """One thread for a small matrix: there two gain nothing, and lose much on a busy machine."""
+    """Use one thread for a small matrix, where more gain nothing and a busy machine loses much."""
     m, n = data.X.shape
     limit = 1 if m * n * rank < _SMALL else None
     with threadpool_limits(limit, user_api="blas"):
@@ -77,7 +107,7 @@ def threads_for(data: Dataset, rank: int) -> Iterator[None]:
 
 
 def warm_up(solver: str, data: Dataset) -> None:
-    """Compile, so that times are of fitting alone."""
+    """Compile the kernels, so that the times that are shown are those of fitting alone."""
     X = np.eye(4, dtype=np.float32 if data.X.dtype == np.float32 else np.float64)
     nmf_merge(X, 2, n_extra=1, solver=solver, tol=1.0)
 
@@ -100,6 +130,7 @@ def pages(fit: Fit) -> dict[str, str | bytes]:
     """The report and its figures, by the names they get in the folder."""
     from nmfmerge import plot, report  # the drawing library loads for a second
 
+    fit = _printable(fit)
     drawn = {
         "components": plot.components(fit.result, fit.data),
         "convergence": plot.convergence(fit.result),
@@ -113,6 +144,25 @@ def pages(fit: Fit) -> dict[str, str | bytes]:
     files: dict[str, str | bytes] = {f"figures/{name}.png": png(f) for name, f in drawn.items()}
     files["report.html"] = report.page(fit.result, fit.data, fit.about)
     return files
+
+
+def _printable(fit: Fit) -> Fit:
+    """The fit with names that can be printed; names of files may be any bytes."""
+    texts: dict[str, Any] = {
+        name: printable(value) for name, value in vars(fit.data).items() if isinstance(value, str)
+    }
+    for side in ("rows", "columns"):
+        axis = getattr(fit.data, side)
+        if axis.values.dtype.kind in "UO":
+            names = np.array([printable(str(name)) for name in axis.values.tolist()])
+            texts[side] = replace(axis, values=names)
+    about = {
+        name: printable(value) if isinstance(value, str) else value
+        for name, value in fit.about.items()
+    }
+    if "notes" in about:
+        about["notes"] = [printable(note) for note in about["notes"]]
+    return Fit(fit.result, replace(fit.data, **texts), about)
 
 
 def png(figure: Any) -> bytes:
@@ -136,7 +186,7 @@ def summary(result: Factorization) -> dict[str, Any]:
 
 def tell(given: argparse.Namespace, outcome: Mapping[str, Any], text: str) -> None:
     """Print the outcome of a command, for scripts or for people."""
-    print(json.dumps(outcome, default=_plain) if given.json else text)
+    show(json.dumps(outcome, default=_plain) if given.json else text)
 
 
 def _plain(value: Any) -> Any:

@@ -8,18 +8,19 @@ import numpy as np
 
 from nmfmerge import metrics
 from nmfmerge.cli.common import OK, png, tell
+from nmfmerge.files import replacing
 from nmfmerge.folder import Fit, FolderError, read
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what `compare` takes."""
-    parser.add_argument("first", type=Path, metavar="DIR")
-    parser.add_argument("second", type=Path, metavar="DIR")
-    parser.add_argument("--figure", type=Path, metavar="FILE", help="draw them to a PNG file")
+    """Add the arguments of `compare`."""
+    parser.add_argument("first", type=Path, metavar="DIR", help="folder that `fit` has written")
+    parser.add_argument("second", type=Path, metavar="DIR", help="folder to compare it with")
+    parser.add_argument("--figure", type=Path, metavar="FILE", help="draw both to a PNG file")
 
 
 def run(given: argparse.Namespace) -> int:
-    """Compare, draw, tell."""
+    """Compare two fits and draw them."""
     first, second = read(given.first), read(given.second)
     shapes = [(len(fit.result.W), fit.result.H.shape[1]) for fit in (first, second)]
     if shapes[0] != shapes[1]:
@@ -37,7 +38,8 @@ def run(given: argparse.Namespace) -> int:
     if given.figure is not None:
         from nmfmerge import plot  # the drawing library loads for a second
 
-        given.figure.write_bytes(png(plot.comparison(first.result, second.result, first.data)))
+        with replacing(given.figure) as opened:
+            opened.write(png(plot.comparison(first.result, second.result, first.data)))
     tell(given, outcome, _text(given, outcome))
     return OK
 

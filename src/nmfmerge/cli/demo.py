@@ -7,11 +7,22 @@ from typing import Any
 import numpy as np
 
 from nmfmerge import metrics
-from nmfmerge.cli.common import OK, now, pages, summary, tell, threads_for, versions, warm_up
+from nmfmerge.cli.common import (
+    OK,
+    add_output,
+    now,
+    pages,
+    summary,
+    tell,
+    threads_for,
+    versions,
+    warm_up,
+)
 from nmfmerge.cli.progress import LiveLine
+from nmfmerge.cli.settings import DEFAULTS
 from nmfmerge.datasets import lcms_like
 from nmfmerge.datasets.base import Dataset
-from nmfmerge.folder import Fit, refuse_existing, write
+from nmfmerge.folder import Fit, check_output, write
 from nmfmerge.pipeline import nmf, nmf_merge
 from nmfmerge.result import Factorization
 
@@ -20,22 +31,24 @@ _BETTER = 1e-3  # percentage points
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what `demo` takes."""
-    parser.add_argument("--starts", type=int, default=10, help="random starts to compare")
-    parser.add_argument("-o", "--output", type=Path, metavar="DIR", default=Path("nmfmerge-demo"))
-    parser.add_argument("--force", action="store_true", help="overwrite the folder")
+    """Add the arguments of `demo`."""
+    parser.add_argument(
+        "--starts", type=int, default=10, metavar="N",
+        help="number of random starts to compare (default: %(default)s)",
+    )  # fmt: skip
+    add_output(parser, "folder to write (default: %(default)s)", default=Path("nmfmerge-demo"))
 
 
 def run(given: argparse.Namespace) -> int:
-    """Compare, fit, write, tell."""
+    """Compare the two methods and write the best fit."""
     if given.starts < 1:
-        raise ValueError(f"--starts {given.starts} is less than 1")
-    refuse_existing(given.output, given.force)
+        raise ValueError(f"--starts {given.starts} is out of range: expected 1 or more")
+    check_output(given.output, replace=given.force)
     data = lcms_like()
     standard, merge = _compare(data, given.starts)
     result = min(merge, key=lambda found: found.fitting_error)
     fit = Fit(result, data, _about(data, standard, merge))
-    write(given.output, fit, pages(fit), force=given.force)
+    write(given.output, fit, pages(fit), replace=given.force)
     outcome = {
         "standard": [summary(found) for found in standard],
         "merge": [summary(found) for found in merge],
@@ -48,7 +61,7 @@ def run(given: argparse.Namespace) -> int:
 def _compare(data: Dataset, starts: int) -> tuple[list[Factorization], list[Factorization]]:
     X, r = data.X, data.n_components
     assert r is not None
-    warm_up("accelerated", data)
+    warm_up(DEFAULTS["solver"], data)
     live = LiveLine()
     with threads_for(data, r):
         pairs = [

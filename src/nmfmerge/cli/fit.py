@@ -1,90 +1,151 @@
 """Fit a data file by NMF-Merge and write factors, figures and a report to a folder."""
 
 import argparse
-import json
 import shlex
-import shutil
 import sys
 import warnings
 from pathlib import Path
 from typing import Any
 
+from nmfmerge.checkpoint import CheckpointError, OtherRun, differences
 from nmfmerge.cli.common import (
     NOT_CONVERGED,
     OK,
+    add_output,
     add_reading,
     digest,
     now,
     pages,
     reading_options,
+    reading_words,
     summary,
     tell,
     threads_for,
     versions,
     warm_up,
 )
+from nmfmerge.cli.messages import in_options, show
 from nmfmerge.cli.progress import LiveLine
+from nmfmerge.cli.settings import FLAGS, LIMITS, add_settings, chosen_settings, setting_words
+from nmfmerge.cli.unfinished import Unfinished
 from nmfmerge.datasets.base import Dataset
-from nmfmerge.folder import Fit, FolderError, refuse_existing, write
+from nmfmerge.folder import Fit, FolderError, check_output, is_fit, write
 from nmfmerge.folder import read as read_folder
-from nmfmerge.init import INITS
 from nmfmerge.io import read
 from nmfmerge.pipeline import nmf_merge
 from nmfmerge.result import Factorization
 from nmfmerge.run import Interrupted
-from nmfmerge.solvers import SOLVERS
-
-_LIMITS = ("max_iter", "max_time")  # which may be other ones when a run goes on
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what `fit` takes."""
+    """Add the arguments of `fit`."""
     parser.add_argument("file", type=Path, metavar="FILE", help="data file, or folder of images")
-    parser.add_argument("-r", "--rank", type=int, required=True, help="number of components")
-    parser.add_argument("-k", "--extra", type=int, help="extra components (a fifth of the rank)")
+    add_settings(parser)
+    add_output(parser, "folder to write (default: FILE.nmf in the present folder)")
+    parser.add_argument("--no-report", action="store_true", help="write no report and no figures")
     parser.add_argument(
-        "--solver", choices=list(SOLVERS), default="accelerated", help="(accelerated)"
+        "--resume",
+        action="store_true",
+        help="go on with a run that was interrupted, if there is one",
     )
-    parser.add_argument("--init", choices=list(INITS), default="nndsvd", help="start (nndsvd)")
-    parser.add_argument("--tol", type=float, default=1e-4, help="of the final stage (1e-4)")
-    parser.add_argument("--tol-intermediate", type=float, help="of the other stages (√tol)")
-    parser.add_argument("--max-iter", type=int, default=10_000, help="of each stage (10000)")
-    parser.add_argument("--max-time", type=float, help="in seconds, of all stages")
-    parser.add_argument("--seed", type=int, help="of random starts")
-    parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="folder to write")
-    parser.add_argument("--force", action="store_true", help="overwrite the folder")
-    parser.add_argument("--no-report", action="store_true", help="leave out report and figures")
-    parser.add_argument("--resume", action="store_true", help="go on with a run that was cut off")
     add_reading(parser)
 
 
 def run(given: argparse.Namespace) -> int:
-    """Fit, write, tell."""
+    """Fit, or go on with a fit, and write it."""
     output = given.output or Path(f"{given.file.name}.nmf")
-    unfinished = output.with_name(output.name + ".unfinished")
     about = _about(given)
-    again = given.resume and (output / "fit.json").exists() and not given.force
-    if again:
-        fit = _same_fit(output, about)
-        if fit.result.converged:
-            shutil.rmtree(unfinished, ignore_errors=True)  # killed before it could tidy up
-        if not unfinished.exists():
-            return _tell(given, output, fit.result, f"{output} is finished: nothing to resume")
-    else:
-        refuse_existing(output, given.force)
-    data = read(given.file, **reading_options(given))
-    checkpoint = _checkpoint(given, unfinished, about)
-    try:
-        result = _fit(given, data, checkpoint)
-    except BaseException:
-        if not checkpoint.exists():  # there is nothing to go on with
-            shutil.rmtree(unfinished)
-        raise
-    fit = Fit(result, data, about)
-    write(output, fit, {} if given.no_report else pages(fit), force=given.force or again)
-    if result.converged:
-        shutil.rmtree(unfinished)
+    unfinished = Unfinished(output)
+    if not unfinished.exists() and (fit := _earlier_fit(given, output, about)):
+        return _tell_finished(given, output, fit)
+    with unfinished.locked():
+        earlier = _earlier_fit(given, output, about)
+        if earlier and earlier.result.converged:  # killed before it could tidy up
+            unfinished.clear()
+        if earlier and not unfinished.checkpoint.exists():
+            return _tell_finished(given, output, earlier)
+        _refuse_to_lose(given, unfinished)
+        replace = given.force or earlier is not None
+        check_output(output, replace)
+        if not given.resume:
+            unfinished.clear()
+        data = read(given.file, **reading_options(given))
+        result = _fit(given, data, unfinished)
+        fit = Fit(result, data, about)
+        _write(output, fit, {} if given.no_report else pages(fit), replace, unfinished)
+        if result.converged:
+            unfinished.clear()
     return _tell(given, output, result, f"{result}\nwritten to {output}")
+
+
+def _earlier_fit(given: argparse.Namespace, output: Path, about: dict[str, Any]) -> Fit | None:
+    """The fit in the output folder that ``--resume`` is about, if there is one."""
+    if not given.resume or given.force or not is_fit(output):
+        return None
+    fit = read_folder(output)
+    if found := differences(_identity(fit.about), _identity(about)):
+        raise FolderError(
+            f"{output} is another fit ({_in_words(found)}): name another folder with -o, or "
+            "overwrite it with --force"
+        )
+    return fit
+
+
+def _refuse_to_lose(given: argparse.Namespace, unfinished: Unfinished) -> None:
+    if unfinished.checkpoint.exists() and not (given.resume or given.force):
+        raise FolderError(
+            f"{unfinished.folder} holds a run that was interrupted: go on with it by --resume, or "
+            "begin anew by --force"
+        )
+
+
+def _fit(given: argparse.Namespace, data: Dataset, unfinished: Unfinished) -> Factorization:
+    settings = chosen_settings(given)
+    warm_up(given.solver, data)
+    live = LiveLine()
+
+    def show_warning(message: Any, *_: Any, **__: Any) -> None:
+        live.clear()
+        show(f"nmfmerge: {in_options(str(message), given)}", sys.stderr)
+
+    try:
+        with warnings.catch_warnings(), threads_for(data, given.n_components):
+            warnings.simplefilter("always")
+            warnings.showwarning = show_warning
+            return nmf_merge(data.X, **settings, callback=live, checkpoint=unfinished.checkpoint)
+    except OtherRun as error:
+        raise FolderError(
+            f"{unfinished.folder} holds the run of another command "
+            f"({_in_words(error.differences)}): repeat that command to go on with it, or begin "
+            "anew with --force"
+        ) from error
+    except CheckpointError as error:
+        raise FolderError(
+            f"{unfinished.checkpoint} {error.fault}: begin anew with --force"
+        ) from error
+    except Interrupted:
+        if unfinished.checkpoint.exists():
+            live.clear()
+            show("nmfmerge: go on with the same command and --resume", sys.stderr)
+        raise
+    finally:
+        live.clear()
+
+
+def _write(
+    output: Path, fit: Fit, drawn: dict[str, str | bytes], replace: bool, unfinished: Unfinished
+) -> None:
+    try:
+        write(output, fit, drawn, replace=replace)
+    except OSError as error:
+        rescue = ", then repeat the command with --resume" * unfinished.checkpoint.exists()
+        raise FolderError(
+            f"{output} could not be written ({error.strerror or error}): make room{rescue}"
+        ) from error
+
+
+def _tell_finished(given: argparse.Namespace, output: Path, fit: Fit) -> int:
+    return _tell(given, output, fit.result, f"{output} is finished: nothing to resume")
 
 
 def _tell(given: argparse.Namespace, output: Path, result: Factorization, text: str) -> int:
@@ -92,112 +153,35 @@ def _tell(given: argparse.Namespace, output: Path, result: Factorization, text: 
     return OK if result.converged else NOT_CONVERGED
 
 
-def _same_fit(output: Path, about: dict[str, Any]) -> Fit:
-    """The fit that is there, if it is the one that is asked for."""
-    fit = read_folder(output)
-    if _asked(fit.about) != _asked(about):
-        raise FolderError(
-            f"{output} is another fit, of other data or settings: name another folder with -o, or "
-            "overwrite it with --force"
-        )
-    return fit
+def _identity(about: dict[str, Any]) -> dict[str, Any]:
+    """What decides the result of a fit: data, how they are read, and all settings but limits."""
+    settings = about.get("settings", {})
+    reading = {"reading": about.get("reading", {}), "data": about.get("data_sha256")}
+    return reading | {name: settings[name] for name in settings if name not in LIMITS}
 
 
-def _asked(about: dict[str, Any]) -> dict[str, Any]:
-    """What makes two fits the same, apart from their limits."""
-    settings = {name: value for name, value in about["settings"].items() if name not in _LIMITS}
-    return {name: about[name] for name in ("reading", "data_sha256")} | settings
+def _in_words(found: dict[str, tuple[Any, Any]]) -> str:
+    """Differences of two runs in options."""
+    data = {"data", "shape", "dtype", "reading"} & set(found)
+    words = ["other data, or read otherwise"] if data else []
+    words += [
+        f"{FLAGS.get(name, name)} {saved}, now {present}"
+        for name, (saved, present) in found.items()
+        if name not in data
+    ]
+    return "; ".join(words)
 
 
 def _about(given: argparse.Namespace) -> dict[str, Any]:
-    """What is told of a fit, enough to repeat it."""
-    settings = {
-        "n_components": given.rank,
-        "n_extra": given.extra,
-        "solver": given.solver,
-        "init": given.init,
-        "tol": given.tol,
-        "tol_intermediate": given.tol_intermediate,
-        "max_iter": given.max_iter,
-        "max_time": given.max_time,
-        "random_state": given.seed,
-    }
+    """How a fit is made, enough to repeat it."""
+    words = ["nmfmerge", "fit", str(given.file), *setting_words(given), *reading_words(given)]
     return {
         "title": given.file.name,
         "file": str(given.file.resolve()),
-        "command": _command(given),
-        "settings": settings,
+        "command": shlex.join(words),
+        "settings": chosen_settings(given),
         "reading": reading_options(given),
         "versions": versions(),
         "data_sha256": digest(given.file),
         "date": now(),
     }
-
-
-def _command(given: argparse.Namespace) -> str:
-    """The command that repeats a fit."""
-    words = ["nmfmerge", "fit", str(given.file), "-r", str(given.rank)]
-    usual = {"solver": "accelerated", "init": "nndsvd", "tol": 1e-4, "max_iter": 10_000}
-    names = ("extra", "solver", "init", "tol", "tol_intermediate", "max_iter", "max_time", "seed")
-    chosen = {name: getattr(given, name) for name in names} | reading_options(given)
-    for name, value in chosen.items():
-        flag = "--" + name.replace("_", "-")
-        if value is True:
-            words.append(flag)
-        elif value is False:
-            words.append(flag.replace("--", "--no-", 1))
-        elif value is not None and value != usual.get(name):
-            words += [flag, str(value)]
-    return shlex.join(words)
-
-
-def _checkpoint(given: argparse.Namespace, folder: Path, about: dict[str, Any]) -> Path:
-    """The file that keeps the state of the run while it lasts, in a folder of its own."""
-    if folder.exists() and not given.resume:
-        if not given.force:
-            raise FolderError(
-                f"{folder} holds a run that was cut off: go on with it by --resume, or begin anew "
-                "by --force"
-            )
-        shutil.rmtree(folder)
-    folder.mkdir(exist_ok=True)
-    note = folder / "asked.json"
-    if not note.exists():
-        note.with_suffix(".new").write_text(json.dumps(_asked(about)), encoding="utf-8")
-        note.with_suffix(".new").replace(note)
-    elif json.loads(note.read_text(encoding="utf-8")) != _asked(about):
-        raise FolderError(
-            f"{folder} holds the run of another command: repeat that one to go on with it, or "
-            "begin anew by --force"
-        )
-    return folder / "checkpoint.npz"
-
-
-def _fit(given: argparse.Namespace, data: Dataset, checkpoint: Path) -> Factorization:
-    warm_up(given.solver, data)
-    live = LiveLine()
-    try:
-        with warnings.catch_warnings(record=True) as caught, threads_for(data, given.rank):
-            warnings.simplefilter("always")
-            result = nmf_merge(
-                data.X,
-                given.rank,
-                n_extra=given.extra,
-                solver=given.solver,
-                init=given.init,
-                tol=given.tol,
-                tol_intermediate=given.tol_intermediate,
-                max_iter=given.max_iter,
-                max_time=given.max_time,
-                random_state=given.seed,
-                callback=live,
-                checkpoint=checkpoint,
-            )
-    except Interrupted:
-        live.clear()
-        print("nmfmerge: go on with the same command and --resume", file=sys.stderr)
-        raise
-    live.clear()
-    for warning in caught:
-        print(f"nmfmerge: {warning.message}", file=sys.stderr)
-    return result

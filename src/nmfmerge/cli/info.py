@@ -9,23 +9,23 @@ from nmfmerge.io import describe, read
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what `info` takes."""
+    """Add the arguments of `info`."""
     parser.add_argument("file", type=Path, metavar="FILE", help="data file, or folder of images")
     add_reading(parser)
 
 
 def run(given: argparse.Namespace) -> int:
-    """Read, describe, tell."""
-    known = describe(read(given.file, **reading_options(given)))
-    tell(given, known, _text(given.file, known))
+    """Read and describe."""
+    facts = describe(read(given.file, **reading_options(given)))
+    tell(given, facts, _text(given.file, facts))
     return OK
 
 
-def _text(file: Path, known: dict[str, Any]) -> str:
+def _text(file: Path, facts: dict[str, Any]) -> str:
     lines = [str(file)]
-    for name, value in known.items():
+    for name, value in facts.items():
         if name != "problems":
             shown = f"{value:.6g}" if isinstance(value, float) else value
             lines.append(f"  {name.replace('_', ' '):<20} {shown}")
-    lines += [f"careful: {problem}" for problem in known["problems"]]
+    lines += [f"careful: {problem}" for problem in facts["problems"]]
     return "\n".join(lines)

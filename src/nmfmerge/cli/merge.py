@@ -8,6 +8,8 @@ from pathlib import Path
 from nmfmerge.cli.common import (
     NOT_CONVERGED,
     OK,
+    add_data,
+    add_output,
     data_again,
     now,
     pages,
@@ -17,24 +19,33 @@ from nmfmerge.cli.common import (
     versions,
 )  # fmt: skip
 from nmfmerge.cli.progress import LiveLine
-from nmfmerge.folder import Fit, FolderError, read, refuse_existing, write
+from nmfmerge.cli.settings import DEFAULTS
+from nmfmerge.folder import Fit, FolderError, check_output, read, write
 from nmfmerge.pipeline import merge_components, nmf
 from nmfmerge.result import Factorization
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what `merge` takes."""
+    """Add the arguments of `merge`."""
     parser.add_argument("folder", type=Path, metavar="DIR", help="folder that `fit` has written")
-    parser.add_argument("-r", "--rank", type=int, help="merge down to this number")
-    parser.add_argument("--max-penalty", type=float, help="stop before a merge that costs more")
-    parser.add_argument("--tol", type=float, default=1e-4, help="of the polish")
-    parser.add_argument("--data", type=Path, metavar="FILE", help="the data file, if it has moved")
-    parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="folder to write")
-    parser.add_argument("--force", action="store_true", help="overwrite the folder")
+    parser.add_argument(
+        "-r", "--rank", type=int, metavar="N", help="merge until this number of components is left"
+    )
+    parser.add_argument(
+        "--max-penalty", type=float, metavar="NUMBER",
+        help="stop before a merge that moves the fit by more than this (squared distance)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--tol", type=float, default=DEFAULTS["tol"], metavar="NUMBER",
+        help="stop the polish when no component moves by more than this, relatively "
+        "(default: %(default)s)",
+    )  # fmt: skip
+    add_data(parser)
+    add_output(parser, "folder to write (default: the folder's name with the number of components)")
 
 
 def run(given: argparse.Namespace) -> int:
-    """Merge, polish, write, tell."""
+    """Merge, polish and write."""
     if given.rank is None and given.max_penalty is None:
         raise ValueError("say where to stop: -r NUMBER of components, or --max-penalty")
     fit = read(given.folder)
@@ -43,7 +54,7 @@ def run(given: argparse.Namespace) -> int:
     )
     folder = given.folder.resolve()
     output = given.output or folder.with_name(f"{folder.name}-{len(H)}")
-    refuse_existing(output, given.force)
+    check_output(output, replace=given.force)
     data = data_again(fit, given.data)
     if data is None:
         raise FolderError(
@@ -62,7 +73,7 @@ def run(given: argparse.Namespace) -> int:
     command = ["nmfmerge", "merge", str(given.folder), "-r", str(len(H)), "--tol", f"{given.tol:g}"]
     about = fit.about | {
         "command": shlex.join(command),
-        "settings": {"n_components": len(H), "solver": "accelerated", "tol": given.tol,
+        "settings": {"n_components": len(H), "solver": DEFAULTS["solver"], "tol": given.tol,
                      "init": f"components of {folder.name}, merged"},
         "versions": versions(),
         "date": now(),
@@ -70,7 +81,7 @@ def run(given: argparse.Namespace) -> int:
                   f"were fitted by: {fit.about.get('command')}"],
     }  # fmt: skip
     merged = Fit(result, data, about)
-    write(output, merged, pages(merged), force=given.force)
+    write(output, merged, pages(merged), replace=given.force)
     tell(given, summary(result) | {"folder": str(output), "penalties": tree.penalties},
          f"{result}\nwritten to {output}")  # fmt: skip
     return OK if result.converged else NOT_CONVERGED

@@ -42,6 +42,10 @@ class DataMatrix(ABC):
         """‖X − WH‖², accurate near an exact fit too; costs about half an iteration."""
 
     @abstractmethod
+    def digest(self) -> str:
+        """A hash of the values of X, the same however X lies in memory."""
+
+    @abstractmethod
     def blas_flops(self, r: int) -> float:
         """Work of one cross product with r components that BLAS does."""
 

@@ -8,6 +8,7 @@ from scipy.linalg import eigh
 from scipy.linalg import svd as lapack_svd
 
 from nmfmerge.data.base import DataMatrix
+from nmfmerge.data.digest import digest
 from nmfmerge.data.scale import split_scale
 from nmfmerge.data.svd import TruncatedSVD
 from nmfmerge.kernels import gram64
@@ -60,6 +61,10 @@ class DenseData(DataMatrix):
         if self.scale != 1:
             product *= product.dtype.type(self.scale)
         return product
+
+    def digest(self) -> str:
+        """A hash of the values of X, the same for C and Fortran order."""
+        return digest(f"dense {self.unit}", [self.X])
 
     def _compute_svd(self, r: int) -> TruncatedSVD:
         side = min(self.shape)

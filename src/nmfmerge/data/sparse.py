@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 from nmfmerge.data.base import DataMatrix
 from nmfmerge.data.csr import gather_, residual_sums_, scatter_
+from nmfmerge.data.digest import digest
 from nmfmerge.data.scale import split_scale
 from nmfmerge.kernels import available_threads, gram64, in_threads
 
@@ -56,6 +57,11 @@ class SparseData(DataMatrix):
         self._in_threads(residual_sums_, self._line_bounds, self.scale, *factors, sums)
         stored, fitted = sums.sum(axis=0)
         return float(stored + max(0.0, everywhere - fitted))
+
+    def digest(self) -> str:
+        """A hash of the stored values and their places."""
+        kind = f"{self.X.format} {self.shape}"
+        return digest(kind, [self.X.indptr, self.X.indices, self.X.data])
 
     def blas_flops(self, r: int) -> float:
         """None: the products are our own."""

@@ -56,7 +56,7 @@ class AcceleratedHALS(HALS):
 
     def continue_from(self, point: Point, state: dict[str, np.ndarray]) -> None:
         """Take up the momentum of another solver."""
-        self._momentum = _Momentum.from_arrays(state) if state else None
+        self._momentum = _Momentum.from_arrays(point, state) if state else None
 
     def _extrapolated_step(self, point: Point, momentum: "_Momentum") -> None:
         """Extrapolate and sweep; where that rises, go back and sweep without extrapolation."""
@@ -161,18 +161,27 @@ class _Momentum:
         """Everything, as arrays."""
         scalars = [self.objective, self.weight, self.bound, self.last_weight, self.rest]
         return {
-            "sides": np.array(self.sides),
             "scalars": np.array(scalars, dtype=np.float64),
             "accepted": self.accepted,
             **{f"swept {side}": F for side, F in self.swept.items()},
         }
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> "_Momentum":
-        """Undo `as_arrays`."""
+    def from_arrays(cls, point: Point, arrays: dict[str, np.ndarray]) -> "_Momentum":
+        """Undo `as_arrays`; refuse arrays of other names, shapes or types."""
+        momentum = cls.at(point)
+        if _layout(arrays) != _layout(momentum.as_arrays()):
+            raise ValueError(
+                "the state of the solver in the checkpoint does not fit the data; delete the "
+                "checkpoint to begin anew"
+            )
         objective, weight, bound, last_weight, rest = arrays["scalars"].tolist()
-        sides: tuple[Side, Side] = ("W", "H") if arrays["sides"][0] == "W" else ("H", "W")
-        swept = {side: arrays[f"swept {side}"] for side in sides}
+        swept = {side: arrays[f"swept {side}"] for side in momentum.sides}
         return cls(
-            sides, swept, arrays["accepted"], objective, weight, bound, last_weight, bool(rest)
-        )
+            momentum.sides, swept, arrays["accepted"],
+            objective, weight, bound, last_weight, bool(rest),
+        )  # fmt: skip
+
+
+def _layout(arrays: dict[str, np.ndarray]) -> dict[str, str]:
+    return {name: f"{array.dtype}{array.shape}" for name, array in arrays.items()}

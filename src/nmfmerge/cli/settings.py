@@ -1,0 +1,94 @@
+"""The options of `fit` that set the method: one for each argument of `nmf_merge`.
+
+An option is stored under the name of its argument and has its default, so neither is listed again.
+"""
+
+import argparse
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from nmfmerge.init import INITS
+from nmfmerge.pipeline import nmf_merge
+from nmfmerge.solvers import SOLVERS
+
+DEFAULTS = {
+    name: parameter.default for name, parameter in inspect.signature(nmf_merge).parameters.items()
+}
+LIMITS = ("max_iter", "max_time")  # may be raised when a run goes on; all else decides the result
+
+METAVARS: dict[Any, str] = {int: "N", float: "NUMBER", str: "NAME"}
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """An option: its names, how its value is read, and its line in the help."""
+
+    flags: tuple[str, ...]
+    help: str
+    kind: Callable[[str], Any] = str
+    choices: Iterable[str] | None = None
+
+
+_SETTINGS = {
+    "n_components": _Setting(("-r", "--rank"), "number of components", int),
+    "n_extra": _Setting(
+        ("-k", "--extra"),
+        "number of extra components that are added, then merged (default: a fifth of the rank; "
+        "0 is plain NMF)",
+        int,
+    ),
+    "solver": _Setting(("--solver",), "algorithm (default: %(default)s)", choices=SOLVERS),
+    "init": _Setting(("--init",), "how the fit starts (default: %(default)s)", choices=INITS),
+    "tol": _Setting(
+        ("--tol",),
+        "stop when no component moves by more than this, relatively (default: %(default)s)",
+        float,
+    ),
+    "tol_intermediate": _Setting(
+        ("--tol-intermediate",),
+        "the same for the stages before the last (default: the square root of --tol)",
+        float,
+    ),
+    "max_iter": _Setting(
+        ("--max-iter",), "largest number of iterations of a stage (default: %(default)s)", int
+    ),
+    "max_time": _Setting(
+        ("--max-time",), "stop after this many seconds (default: no limit)", float
+    ),
+    "random_state": _Setting(
+        ("--seed",), "seed of random starts, a whole number (default: a fixed seed)", int
+    ),
+}
+FLAGS = {name: setting.flags[-1] for name, setting in _SETTINGS.items()}
+
+
+def add_settings(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    for name, setting in _SETTINGS.items():
+        required = DEFAULTS[name] is inspect.Parameter.empty
+        parser.add_argument(
+            *setting.flags,
+            dest=name,
+            type=setting.kind,
+            required=required,
+            default=None if required else DEFAULTS[name],
+            choices=None if setting.choices is None else list(setting.choices),
+            metavar=None if setting.choices else METAVARS[setting.kind],
+            help=setting.help,
+        )
+
+
+def chosen_settings(given: argparse.Namespace) -> dict[str, Any]:
+    """The settings as arguments of `nmf_merge`."""
+    return {name: getattr(given, name) for name in _SETTINGS}
+
+
+def setting_words(given: argparse.Namespace) -> list[str]:
+    """The settings as they are typed, without those that have their default."""
+    words = []
+    for name, value in chosen_settings(given).items():
+        if value != DEFAULTS[name]:
+            words += [_SETTINGS[name].flags[0], str(value)]
+    return words

@@ -1,0 +1,169 @@
+"""Results as plain values for JSON and arrays for npz, and back, checked.
+
+Checkpoints and the folders of finished fits are both written and read by these functions. Reading
+raises ValueError, KeyError or TypeError for anything that no run could have written.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nmfmerge.merge import MergeTree
+from nmfmerge.result import Factorization, History, Stage, Status
+
+Record = dict[str, Any]
+Arrays = dict[str, np.ndarray]
+
+
+def pack_run(
+    stages: Sequence[Stage], merges: MergeTree | None, generalized_singular_values: np.ndarray
+) -> tuple[Record, Arrays]:
+    """What a run has done so far, as a record and arrays."""
+    arrays = {"generalized_singular_values": generalized_singular_values}
+    for i, stage in enumerate(stages):
+        if stage.history is not None:
+            arrays[f"history {i}"] = pack_history(stage.history)
+    if merges is not None:
+        arrays |= {"merge pairs": merges.pairs, "merge penalties": merges.penalties}
+    record = {
+        "stages": [_pack_stage(stage) for stage in stages],
+        "n_leaves": None if merges is None else merges.n_leaves,
+    }
+    return record, arrays
+
+
+def unpack_run(
+    record: Record, arrays: Mapping[str, np.ndarray]
+) -> tuple[list[Stage], MergeTree | None, np.ndarray]:
+    """Undo `pack_run`."""
+    stages = [
+        _unpack_stage(stage, arrays.get(f"history {i}")) for i, stage in enumerate(record["stages"])
+    ]
+    merges = None
+    if record["n_leaves"] is not None:
+        merges = _unpack_merges(record["n_leaves"], arrays)
+    values = arrays["generalized_singular_values"]
+    if values.ndim != 1 or values.dtype.kind != "f" or np.isnan(values).any():
+        raise ValueError("generalized singular values are not a list of numbers")
+    return stages, merges, values
+
+
+def pack_history(history: History) -> np.ndarray:
+    """The three columns of a history as the rows of one array."""
+    return np.stack([history.step, history.seconds, history.fitting_error])
+
+
+def unpack_history(array: np.ndarray) -> History:
+    """Undo `pack_history`."""
+    if array.dtype != np.float64 or array.ndim != 2 or len(array) != 3:
+        raise ValueError(f"a history has shape {array.shape} and type {array.dtype}")
+    step, seconds, fitting_error = array
+    if not np.isfinite(seconds).all() or (np.diff(seconds) < 0).any() or (step < 0).any():
+        raise ValueError("a history has steps below zero or times out of order")
+    return History(step, seconds, fitting_error)
+
+
+def pack_result(result: Factorization) -> tuple[Record, Arrays]:
+    """A factorization as a record and arrays; the record also has what one may want to read."""
+    record, arrays = pack_run(result.stages, result.merges, result.generalized_singular_values)
+    summary = {
+        "n_components": result.n_components,
+        "fitting_error": result.fitting_error,
+        "objective": result.objective,
+        "status": result.status,
+        "converged": result.converged,
+        "n_iter": result.n_iter,
+        "seconds": result.seconds,
+    }
+    return summary | record, {"W": result.W, "H": result.H} | arrays
+
+
+def unpack_result(record: Record, arrays: Mapping[str, np.ndarray]) -> Factorization:
+    """Undo `pack_result`."""
+    stages, merges, values = unpack_run(record, arrays)
+    for name in ("W", "H"):
+        check_factor(name, arrays[name])
+    return Factorization(
+        W=arrays["W"],
+        H=arrays["H"],
+        objective=number("objective", record["objective"]),
+        fitting_error=number("fitting_error", record["fitting_error"]),
+        stages=stages,
+        status=Status(record["status"]),
+        seconds=number("seconds", record["seconds"]),
+        merges=merges,
+        generalized_singular_values=values,
+    )
+
+
+def check_factor(
+    name: str, F: np.ndarray, shape: tuple[int, ...] | None = None, dtype: str | None = None
+) -> None:
+    """Check that a factor is finite and nonnegative, and has the shape and type it must have."""
+    if F.dtype.kind != "f" or (dtype is not None and F.dtype != dtype):
+        raise ValueError(f"{name} has the type {F.dtype}, expected {dtype or 'real numbers'}")
+    if F.ndim != 2 or (shape is not None and F.shape != shape):
+        raise ValueError(f"{name} has shape {F.shape}, expected {shape or 'two dimensions'}")
+    if not np.isfinite(F).all():
+        raise ValueError(f"{name} has NaN or infinite values")
+    if F.size and F.min() < 0:
+        raise ValueError(f"{name} has negative values")
+
+
+def read_arrays(path: Path) -> Arrays:
+    """All arrays of an npz file."""
+    with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}
+
+
+def number(name: str, value: Any) -> float:
+    """Check a real number of zero or more, which may be infinite."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+        raise ValueError(f"{name} is {value!r}, expected a number of zero or more")
+    return float(value)
+
+
+def _whole(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(f"{name} is {value!r}, expected a whole number")
+    return value
+
+
+def _pack_stage(stage: Stage) -> Record:
+    return {
+        "name": stage.name,
+        "n_components": stage.n_components,
+        "n_iter": stage.n_iter,
+        "seconds": stage.seconds,
+        "fitting_error": stage.fitting_error,
+        "status": stage.status,
+    }
+
+
+def _unpack_stage(record: Record, history: np.ndarray | None) -> Stage:
+    stage = Stage(
+        name=str(record["name"]),
+        n_components=_whole("n_components", record["n_components"]),
+        n_iter=_whole("n_iter", record["n_iter"]),
+        seconds=number("seconds", record["seconds"]),
+        fitting_error=number("fitting_error", record["fitting_error"]),
+        status=Status(record["status"]),
+        history=None if history is None else unpack_history(history),
+    )
+    if not math.isfinite(stage.seconds):
+        raise ValueError("a stage took infinitely long")
+    if stage.n_iter != (0 if stage.history is None else len(stage.history.step)):
+        raise ValueError(f"stage {stage.name!r} does not have one record per iteration")
+    return stage
+
+
+def _unpack_merges(n_leaves: Any, arrays: Mapping[str, np.ndarray]) -> MergeTree:
+    pairs, penalties = arrays["merge pairs"], arrays["merge penalties"]
+    if pairs.dtype.kind != "i" or pairs.ndim != 2 or pairs.shape[1] != 2:
+        raise ValueError(f"merged pairs have shape {pairs.shape} and type {pairs.dtype}")
+    if penalties.dtype != np.float64 or np.isnan(penalties).any():
+        raise ValueError("penalties of merges are not numbers")
+    return MergeTree(_whole("n_leaves", n_leaves), pairs, penalties)
