@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_info
 
+import nmfmerge
 from nmfmerge import datasets
 
 RESULTS = Path(__file__).parent / "results"
@@ -77,19 +78,26 @@ def geometric_mean(values):
 
 def environment():
     """What a published number needs beside it."""
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    ).stdout.strip()
     return {
         "date": date.today().isoformat(),
-        "commit": commit,
+        "commit": _commit(),
         "cpu": _cpu_name(),
         "cores": os.cpu_count(),
         "python": platform.python_version(),
         "blas": [f"{pool['internal_api']} {pool['version']}" for pool in threadpool_info()],
         "threads": [pool["num_threads"] for pool in threadpool_info()],
-        **{name: version(name) for name in ("nmfmerge", "numpy", "scipy", "numba", "scikit-learn")},
+        "nmfmerge": nmfmerge.__version__,
+        **{name: version(name) for name in ("numpy", "scipy", "numba", "scikit-learn")},
     }
+
+
+def _commit():
+    """The commit of the working tree, or nothing where Git or its history is not there."""
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    except FileNotFoundError:
+        return ""
 
 
 def _cpu_name():
