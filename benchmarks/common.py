@@ -14,19 +14,20 @@ from threadpoolctl import threadpool_info
 
 import nmfmerge
 from nmfmerge import datasets
+from reproduce import real
 
 RESULTS = Path(__file__).parent / "results"
 
 DENSE = (
-    datasets.load_mhll,
-    lambda: datasets.load_lcms("wt15"),
-    lambda: datasets.load_lcms("ko15"),
-    datasets.load_pf1,
-    datasets.load_cbcl,
-    datasets.load_orl,
+    real.load_mhll,
+    lambda: real.load_lcms("wt15"),
+    lambda: real.load_lcms("ko15"),
+    real.load_pf1,
+    real.load_cbcl,
+    real.load_orl,
 )
 GENERATED = (datasets.lcms_like, datasets.melody)
-SPARSE = (datasets.load_pbmc3k, datasets.load_tdt2)
+SPARSE = (real.load_pbmc3k, real.load_tdt2)
 
 
 def has_real_data():
