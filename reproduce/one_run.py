@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from sklearn.decomposition import NMF
@@ -23,13 +24,28 @@ class Made:
     H: np.ndarray
 
 
-def make(run: Run, standard: Made | None = None) -> Made:
-    """Make a run; ``standard`` is that of the run which it goes on from, if any."""
-    X = matrix(run.data)
+def make(run: Run, standard: Made | None = None, checkpoint: Path | None = None) -> Made:
+    """Make a run.
+
+    ``standard`` is what was made of the run which it goes on from, if any; ``checkpoint`` a file to
+    keep its state in, from which it goes on if it was stopped before.
+    """
     if run.method == "sklearn":
-        return _make_sklearn(run, X)
+        return _make_sklearn(run, matrix(run.data))
+    try:
+        return _make(run, standard, checkpoint)
+    except ValueError:
+        if checkpoint is None or not checkpoint.exists():
+            raise
+        checkpoint.unlink()  # that of a run with other settings, or damaged
+        return _make(run, standard, checkpoint)
+
+
+def _make(run: Run, standard: Made | None, checkpoint: Path | None) -> Made:
+    X = matrix(run.data)
     trace = Trace()
-    options = {"solver": run.solver, "tol": run.tol, "max_iter": MAX_ITER, "callback": trace}
+    options = {"solver": run.solver, "tol": run.tol, "max_iter": MAX_ITER, "callback": trace,
+               "checkpoint": checkpoint}  # fmt: skip
     start = {"init": run.init, "random_state": run.seed}
     if run.method == "nmf":
         result = nmf(X, run.rank, **options, **start)

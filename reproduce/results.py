@@ -4,9 +4,13 @@ from collections import Counter
 
 from reproduce.machines import machines
 from reproduce.page import Section, Verdict
+from reproduce.paper import SOLVERS
 from reproduce.plan import own_seconds
 from reproduce.runs import Run
+from reproduce.sets import SETS
 from reproduce.store import Store
+
+ENOUGH = 20
 
 
 def opening(store: Store, plan: list[Run]) -> str:
@@ -23,8 +27,34 @@ def opening(store: Store, plan: list[Run]) -> str:
         f"Numbers of {len(records)} runs of {len(wanted)} planned, {hours:.1f} hours of one core; "
         f"{sum(not record['converged'] for record in records)} of them did not converge.",
         machines(records),
+        _few_starts(store, wanted),
     ]
     return "\n\n".join(lines) + "\n\n"
+
+
+def _few_starts(store: Store, wanted: list[Run]) -> str:
+    """Where the paper has 200 random starts at its rank and we have fewer than 20."""
+    starts: dict[tuple, int] = {}
+    for run in wanted:
+        if run.method == "merge" and run.init == "random" and _is_papers(run):
+            cell = SETS[run.data].title, SOLVERS[run.solver], run.extra, run.loose
+            starts[cell] = starts.get(cell, 0) + store.has(run)
+    few = [
+        f"{title}, {solver}, k = {extra}, ε = {loose:g}: {count}"
+        for (title, solver, extra, loose), count in starts.items()
+        if count < ENOUGH
+    ]
+    if not few:
+        return f"No cell at the paper's ranks has fewer than {ENOUGH} random starts; the paper has 200."
+    return (
+        f"Where the paper has 200 random starts at its rank, these cells have fewer than {ENOUGH} (solver, extra "
+        "components, tolerance of the first stages, starts): " + "; ".join(few) + "."
+    )
+
+
+def _is_papers(run: Run) -> bool:
+    known = SETS[run.data]
+    return known.paper is not None and run.rank == known.rank and run.solver in SOLVERS
 
 
 def summary(sections: list[Section]) -> Section:

@@ -9,10 +9,12 @@ import pytest
 from nmfmerge import datasets, metrics, nmf, nmf_merge
 from reproduce import comparison, consistency, fair, paper, plateau, table2, timing
 from reproduce.__main__ import NAMES, main
+from reproduce.machines import VERSIONS
 from reproduce.page import Verdict
 from reproduce.pairs import Options, Outcomes, random_pairs
 from reproduce.perform import perform
-from reproduce.runs import pair
+from reproduce.results import opening
+from reproduce.runs import identity, pair
 from reproduce.sets import SETS, matrix
 from reproduce.store import Store
 
@@ -164,6 +166,21 @@ def test_page_says_on_which_machines_runs_were_made_and_how_many_at_a_time(page,
     time = page.split(f"## {timing.TITLE}\n")[1].split("\n## ")[0]
     assert "one at a time" in time
     assert "2 at a time" not in time
+
+
+def test_page_names_cells_with_few_starts(tmp_path, monkeypatch):
+    monkeypatch.setattr("reproduce.runs.data_digest", lambda name: name)
+    identity.cache_clear()
+    wanted = [run for seed in range(30) for solver in ("mu", "gcd")
+              for run in pair("mhll", solver=solver, seed=seed)]  # fmt: skip
+    store = Store(tmp_path / "runs")
+    for run in wanted:
+        if run.seed < (20 if run.solver == "mu" else 19):
+            made = {"cpu": "c", "cores": 2, "date": "d", "jobs": 2} | dict.fromkeys(VERSIONS, "1")
+            store.put(run, {"error": 1.0, "seconds": 1.0, "converged": True}, made)
+    assert "starts): MHLL, GCD, k = 1, ε = 0.0001: 19.\n" in opening(store, wanted)
+    assert "No cell" in opening(store, [run for run in wanted if run.solver == "mu"])
+    identity.cache_clear()
 
 
 def test_plateau_is_the_papers(page):
