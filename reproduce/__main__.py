@@ -34,7 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
         if given.taken_in:
             print(f"{store.take_in(given.taken_in)} runs taken in", file=sys.stderr)
         if given.name == "plan":
-            return _show_plan(plans, store)
+            return _show_plan(experiments, plans, store)
         if not given.stored:
             _make_runs(experiments, chosen, plans, store, given)
     except (FileNotFoundError, ValueError) as error:
@@ -61,23 +61,26 @@ def _make_runs(experiments: dict[str, ModuleType], chosen: dict, plans: dict, st
         for run in experiment.compared(chosen[name])
     }
     for alone in (False, True):
-        runs = [
-            run
-            for name, plan in plans.items()
-            if getattr(experiments[name], "ALONE", False) == alone
-            for run in plan
-        ]
+        runs = [run for plan in _chosen(experiments, plans, alone).values() for run in plan]
         jobs = 1 if alone else given.jobs
         perform(in_order(runs), store, jobs, keep_W=keep_W, until=until)
 
 
-def _show_plan(plans: dict, store) -> int:
+def _chosen(experiments: dict[str, ModuleType], plans: dict, alone: bool) -> dict:
+    """The plans of experiments whose runs are made alone, or of the others."""
+    return {
+        name: plan
+        for name, plan in plans.items()
+        if getattr(experiments[name], "ALONE", False) == alone
+    }
+
+
+def _show_plan(experiments: dict[str, ModuleType], plans: dict, store) -> int:
     from reproduce.plan import left_to_do
 
-    rows = [
-        ["experiment", "data", "solver", "made", "core-minutes left"],
-        *left_to_do(plans, store),
-    ]
+    rows = [["experiment", "data", "solver", "made", "core-minutes left"]]
+    for alone in (False, True):
+        rows += left_to_do(_chosen(experiments, plans, alone), store, alone=alone)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)))

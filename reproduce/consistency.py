@@ -12,7 +12,7 @@ from reproduce.store import Store
 
 TITLE = "Consistency: do different starts lead to the same components?"
 SAME_ERROR = 1e-5  # percentage points
-FLOOR = 1e-10  # W is stored in single precision
+FLOOR = 1e-9  # W is stored with 16 significant bits
 SAME_SPACE = 1e-3
 SETTLED = 0.99  # of the pairs in the same space: nothing is left to improve
 SHOWN = 3000  # points in a scatter plot
@@ -95,7 +95,7 @@ def report(store: Store, options: Options) -> Section:
         return section
     section.say(
         f"All pairs of random starts with HALS, tolerance 1e-4 in all stages. Subspace mismatch is zero when two W span the "
-        f"same space (drawn from {FLOOR:g} up, for W is stored in single precision, of the faces in half precision), permutation mismatch when "
+        f"same space (drawn from {FLOOR:g} up, for W is stored with 16 significant bits, of MHLL with 24, of the faces with 8), permutation mismatch when "
         f"they have the same columns in another order; the latter for pairs whose fitting errors differ by less than "
         f"{SAME_ERROR:g} percentage points. Medians, standard NMF / NMF-Merge."
     )

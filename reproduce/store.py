@@ -16,6 +16,7 @@ from reproduce.runs import Run, identity
 from reproduce.sets import SETS
 
 PART = 12 * 2**20  # bytes of content in an exported file; with what SQLite adds, below 16 MiB
+TINY = 2000  # numbers in W; in full single precision fewer take no room
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS runs (
@@ -86,7 +87,7 @@ class Store:
             _insert(self._base, "INSERT OR IGNORE", "machines", (digest, described))
             _insert(self._base, "INSERT OR REPLACE", "runs", row)
             if W is not None:
-                packed = _shrunk(W, np.float16 if SETS[run.data].large else np.float32)
+                packed = _shrunk(W, _significant_bits(run, W))
                 _insert(self._base, "INSERT OR REPLACE", "factors", (row[0], *packed))
         for alone in (False, True):
             self._read.pop((row[0], alone), None)
@@ -175,10 +176,17 @@ def _unpacked(blob: bytes) -> dict:
     return json.loads(zlib.decompress(blob))
 
 
-def _shrunk(W: np.ndarray, dtype: type) -> tuple[str, bytes]:
-    """W in few bytes: columns scaled to 1, low precision, like bytes of the numbers side by side."""
+def _significant_bits(run: Run, W: np.ndarray) -> int:
+    """As many bits as comparing W needs: on large data starts differ by much, on tiny by little."""
+    return 8 if SETS[run.data].large else 24 if W.size < TINY else 16
+
+
+def _shrunk(W: np.ndarray, bits: int) -> tuple[str, bytes]:
+    """W in few bytes: columns scaled to 1, numbers rounded, like bytes of them side by side."""
     largest = W.max(axis=0)
-    small = np.ascontiguousarray(W / np.where(largest > 0, largest, 1), dtype)
+    mantissa, exponent = np.frexp(W / np.where(largest > 0, largest, 1))
+    rounded = np.ldexp(np.round(mantissa * 2**bits) / 2**bits, exponent)
+    small = np.ascontiguousarray(rounded, np.float16 if bits <= 11 else np.float32)
     planes = small.view(np.uint8).reshape(-1, small.itemsize).T
     return small.dtype.str, zlib.compress(planes.tobytes(), 6)
 

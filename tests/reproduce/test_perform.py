@@ -134,6 +134,15 @@ def test_every_cell_gets_a_few_starts_then_twenty_before_any_gets_more():
         assert max(position[run] for run in early) < min(position[run] for run in late)
 
 
+def test_what_takes_longest_begins_first_and_grows_last():
+    solvers = ("hals", "alspgrad")
+    runs = [Run(data, "nmf", 3, solver=solver, seed=seed)
+            for data in ("wt15", "orl") for solver in solvers for seed in range(20)]  # fmt: skip
+    runs += [Run("orl", "nmf", 3, solver=solver, init="nndsvd") for solver in solvers]
+    long = [run.data == "orl" and run.solver == "alspgrad" for run in in_order(runs)]
+    assert long == [True] * 2 + [False] * 61 + [True] * 19
+
+
 def test_runs_from_one_start_stay_together():
     pairs = [pair("melody", seed=seed, extra=extra) for extra in (1, 2) for seed in range(30)]
     runs = [run for both in pairs for run in both]
@@ -218,3 +227,6 @@ def test_time_left_is_by_the_mean_of_the_runs_of_a_kind(store):
     rows = left_to_do(plans, store)
     assert rows[0][3:] == ["3 of 8", f"{2 * 2 + 3 * 5:.1f}"]
     assert rows[1][3:] == ["0 of 1", "0.0 and 1 runs of unknown length"]
+    store.put(standard[0], {"seconds": 30}, {"jobs": 1})
+    (row,) = left_to_do({"c": list(standard)}, store, alone=True)
+    assert row[3:] == ["1 of 4", "1.5"]
