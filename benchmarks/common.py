@@ -12,20 +12,22 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_info
 
+import nmfmerge
 from nmfmerge import datasets
+from reproduce import real
 
 RESULTS = Path(__file__).parent / "results"
 
 DENSE = (
-    datasets.load_mhll,
-    lambda: datasets.load_lcms("wt15"),
-    lambda: datasets.load_lcms("ko15"),
-    datasets.load_pf1,
-    datasets.load_cbcl,
-    datasets.load_orl,
+    real.load_mhll,
+    lambda: real.load_lcms("wt15"),
+    lambda: real.load_lcms("ko15"),
+    real.load_pf1,
+    real.load_cbcl,
+    real.load_orl,
 )
 GENERATED = (datasets.lcms_like, datasets.melody)
-SPARSE = (datasets.load_pbmc3k, datasets.load_tdt2)
+SPARSE = (real.load_pbmc3k, real.load_tdt2)
 
 
 def has_real_data():
@@ -77,19 +79,26 @@ def geometric_mean(values):
 
 def environment():
     """What a published number needs beside it."""
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    ).stdout.strip()
     return {
         "date": date.today().isoformat(),
-        "commit": commit,
+        "commit": _commit(),
         "cpu": _cpu_name(),
         "cores": os.cpu_count(),
         "python": platform.python_version(),
         "blas": [f"{pool['internal_api']} {pool['version']}" for pool in threadpool_info()],
         "threads": [pool["num_threads"] for pool in threadpool_info()],
-        **{name: version(name) for name in ("nmfmerge", "numpy", "scipy", "numba", "scikit-learn")},
+        "nmfmerge": nmfmerge.__version__,
+        **{name: version(name) for name in ("numpy", "scipy", "numba", "scikit-learn")},
     }
+
+
+def _commit():
+    """The commit of the working tree, or nothing where Git or its history is not there."""
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    except FileNotFoundError:
+        return ""
 
 
 def _cpu_name():

@@ -1,51 +1,106 @@
-"""Runs an experiment by its name, or all of them, and writes what came out."""
+"""Makes runs of an experiment, or of all of them, and writes what came out."""
 
 import argparse
 import os
 import sys
+import time
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 from reproduce.pairs import Options
 from reproduce.sets import PAPER, REAL, SETS
 
 HERE = Path(__file__).parent
 NAMES = ("table2", "comparison", "consistency", "tolerances", "timing", "extra", "plateau", "fair")
+OF_ALL = {
+    "all": "everything, and reproduce/RESULTS.md",
+    "run": "the runs of everything, no page: for a machine without a plotting library",
+    "plan": "what is made of everything, and how long the rest will take",
+}
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Make the missing runs, then the page."""
     given = _parser().parse_args(arguments)
-    # After parsing, so that --help does not wait for the compiler and the plotting library.
-    from reproduce.page import write
-    from reproduce.runs import Store, perform
+    from reproduce.store import Store  # after parsing, so that --help does not wait for it
 
-    names = NAMES if given.name == "all" else (given.name,)
-    store = Store(given.store)
-    sections, plan = [], []
-    chosen = {name: Options(tuple(given.data or _usual_data(name)), given.starts) for name in names}
+    names = NAMES if given.name in OF_ALL else (given.name,)
     experiments = {name: import_module(f"reproduce.{name}") for name in names}
+    chosen = {name: Options(tuple(given.data or _usual_data(name)), given.starts) for name in names}
+    plans = {name: experiments[name].plan(chosen[name]) for name in names}
+    store = Store(given.store)
     try:
-        for name, experiment in experiments.items():
-            plan += experiment.plan(chosen[name])
+        if given.taken_in:
+            print(f"{store.take_in(given.taken_in)} runs taken in", file=sys.stderr)
+        if given.name == "plan":
+            return _show_plan(experiments, plans, store)
         if not given.stored:
-            perform(plan, store, given.jobs)
-    except FileNotFoundError as error:
+            _make_runs(experiments, chosen, plans, store, given)
+    except (FileNotFoundError, ValueError) as error:
         print(f"reproduce: {error}", file=sys.stderr)
         return 1
-    for name, experiment in experiments.items():
-        sections.append(experiment.report(store, chosen[name]))
-    if given.name == "all":
-        from reproduce.results import opening, summary
+    if given.export:
+        for path in store.export(given.export):
+            print(f"{path}: {path.stat().st_size / 2**20:.1f} MiB", file=sys.stderr)
+    if given.name != "run":
+        _write(experiments, chosen, plans, store, given)
+    return 0
 
+
+def _make_runs(experiments: dict[str, ModuleType], chosen: dict, plans: dict, store, given) -> None:
+    """Make the runs whose errors count, several at a time; then those whose times count, one by one."""
+    from reproduce.perform import perform
+    from reproduce.plan import in_order
+
+    until = float("inf") if given.minutes is None else time.monotonic() + 60 * given.minutes
+    keep_W = {
+        run
+        for name, experiment in experiments.items()
+        if hasattr(experiment, "compared")
+        for run in experiment.compared(chosen[name])
+    }
+    for alone in (False, True):
+        runs = [run for plan in _chosen(experiments, plans, alone).values() for run in plan]
+        jobs = 1 if alone else given.jobs
+        perform(in_order(runs), store, jobs, keep_W=keep_W, until=until)
+
+
+def _chosen(experiments: dict[str, ModuleType], plans: dict, alone: bool) -> dict:
+    """The plans of experiments whose runs are made alone, or of the others."""
+    return {
+        name: plan
+        for name, plan in plans.items()
+        if getattr(experiments[name], "ALONE", False) == alone
+    }
+
+
+def _show_plan(experiments: dict[str, ModuleType], plans: dict, store) -> int:
+    from reproduce.plan import left_to_do
+
+    rows = [["experiment", "data", "solver", "made", "core-minutes left"]]
+    for alone in (False, True):
+        rows += left_to_do(_chosen(experiments, plans, alone), store, alone=alone)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)))
+    return 0
+
+
+def _write(experiments: dict[str, ModuleType], chosen: dict, plans: dict, store, given) -> None:
+    from reproduce.page import write
+    from reproduce.results import opening, summary
+
+    sections = [experiment.report(store, chosen[name]) for name, experiment in experiments.items()]
+    if given.name == "all":
         page = (given.output or HERE) / "RESULTS.md"
-        write(page, [summary(sections), *sections], opening(store, plan))
+        head = opening(store, [run for plan in plans.values() for run in plan])
+        write(page, [summary(sections), *sections], head)
     else:
         page = (given.output or HERE / "output") / f"{given.name}.md"
         write(page, sections)
         print(sections[0].text())
     print(f"written to {page}", file=sys.stderr)
-    return 0
 
 
 def _usual_data(name: str) -> tuple[str, ...]:
@@ -53,28 +108,37 @@ def _usual_data(name: str) -> tuple[str, ...]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    described = "\n".join(
-        f"  {name:<12} {_first_line(HERE / f'{name}.py')}" for name in (*NAMES,)
-    )  # fmt: skip
+    described = [(name, _first_line(HERE / f"{name}.py")) for name in NAMES]
+    listed = "\n".join(f"  {name:<12} {text}" for name, text in [*described, *OF_ALL.items()])
     parser = argparse.ArgumentParser(
         prog="python -m reproduce",
         description="Repeat the paper's experiments. Every run is stored once; what is stored is not made again.",
-        epilog=f"experiments:\n{described}\n  all          everything, and reproduce/RESULTS.md",
+        epilog=f"names:\n{listed}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("name", choices=[*NAMES, "all"], metavar="NAME", help="one of those below")
+    parser.add_argument(
+        "name", choices=[*NAMES, *OF_ALL], metavar="NAME", help="one of those below"
+    )
     parser.add_argument("--data", nargs="+", choices=list(SETS), metavar="SET",
                         help=f"data sets, of {', '.join(SETS)}; usually the paper's six")  # fmt: skip
     parser.add_argument(
         "--starts", type=_positive, help="random starts; usually as many as in the paper"
     )
+    parser.add_argument("--jobs", type=_positive, default=os.cpu_count(),
+                        help="processes, each of one thread (default: one a core); runs of 'timing' are always made alone")  # fmt: skip
     parser.add_argument(
-        "--jobs", type=_positive, default=os.cpu_count(), help="processes, each of one thread"
+        "--minutes",
+        type=float,
+        help="stop making runs after so many minutes (default: when all are made)",
     )
     parser.add_argument("--stored", action="store_true", help="run nothing; use what is stored")
     parser.add_argument(
         "--store", type=Path, default=HERE / "runs.sqlite", help="file of the stored runs"
     )
+    parser.add_argument("--export", type=Path, metavar="DIR",
+                        help="write all stored runs to files below 16 MiB in this folder")  # fmt: skip
+    parser.add_argument("--import", type=Path, nargs="+", metavar="FILE", dest="taken_in",
+                        help="first add the runs of files written by --export")  # fmt: skip
     parser.add_argument("--output", type=Path, help="folder for the page and its figures")
     return parser
 

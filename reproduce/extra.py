@@ -5,11 +5,11 @@ import numpy as np
 from reproduce.comparison import LEAST_MARGIN
 from reproduce.page import GREY, MERGE, Claim, Section, Verdict, panels
 from reproduce.pairs import TIE, Options, Outcomes, Pair, flat, random_pairs
-from reproduce.runs import Run, Store
+from reproduce.runs import Run
 from reproduce.sets import GAINING, SETS
+from reproduce.store import Store
 
 TITLE = "The number of extra components"
-LARGE_STARTS = 3
 
 
 def plan(options: Options) -> list[Run]:
@@ -24,7 +24,7 @@ def plan(options: Options) -> list[Run]:
 
 def pairs(options: Options, data: str, extra: int) -> list[Pair]:
     """Random starts of HALS with a number of extra components, tolerance 1e-4 in all stages."""
-    return random_pairs(data, options.seeds(data, large=LARGE_STARTS), extra=extra)
+    return random_pairs(data, options.seeds(data), extra=extra)
 
 
 def report(store: Store, options: Options) -> Section:

@@ -6,10 +6,12 @@ from itertools import combinations
 import numpy as np
 
 from nmfmerge import metrics
+from reproduce.machines import machines
 from reproduce.page import MERGE, STANDARD, Section, panels
 from reproduce.pairs import TIE, Options
-from reproduce.runs import Run, Store, pair
+from reproduce.runs import Run, pair
 from reproduce.sets import SETS
+from reproduce.store import Store
 
 TITLE = "A fair comparison"
 SMALL, LARGE = (10, 30), (5, 10)  # starts of NMF-Merge, and of the pool that equal time draws from
@@ -17,6 +19,7 @@ SKLEARN_STARTS = 3
 RESAMPLES = 200
 MOST_STARTS = 1000
 SHOWN = (-10, 300)  # percent; what lies beyond is drawn at the ends
+COMPARED = (10, 5)  # starts of a contender whose W are compared, on small and on large data
 EXACT = 1e-6  # percent: below this a fit is exact
 
 
@@ -51,6 +54,16 @@ def contenders(options: Options, data: str) -> dict[str, list[Run]]:
     }
 
 
+def compared(options: Options) -> list[Run]:
+    """The runs whose W is compared: the first random starts of each contender."""
+    return [
+        run
+        for data in options.data
+        for name in ("merge", "nmf", "sklearn random")
+        for run in contenders(options, data)[name][: COMPARED[SETS[data].large]]
+    ]
+
+
 @dataclass(frozen=True)
 class Contender:
     """Errors, seconds and factors of the stored runs of one contender."""
@@ -60,12 +73,13 @@ class Contender:
     alike: float  # mean cosine of matched columns of W over pairs of starts
 
     @classmethod
-    def stored(cls, store: Store, runs: list[Run], count: int = 10) -> "Contender | None":
+    def stored(cls, store: Store, runs: list[Run]) -> "Contender | None":
         """Look the runs up; None if there are none."""
         found = [(run, record) for run in runs if (record := store.get(run))]
         if not found:
             return None
-        factors = [store.factors(run)[0] for run, _ in found[:count]]
+        count = COMPARED[SETS[runs[0].data].large]
+        factors = [W for run, _ in found[:count] if (W := store.factors(run)) is not None]
         cosines = [metrics.match_components(a, b)[1].mean() for a, b in combinations(factors, 2)]
         return cls(
             np.array([record["error"] for _, record in found]),
@@ -122,6 +136,8 @@ def report(store: Store, options: Options) -> Section:
          "scikit-learn default", "tol=1e-6", "scikit-learn, best in equal time (starts)", "alike", "random starts", "default"],
         rows,
     )  # fmt: skip
+    section.say("The times in this table are of runs made so:")
+    section.say(machines([record for run in plan(options) if (record := store.get(run))]))
     section.show("fair", "Fitting error of each alternative relative to NMF-Merge's mean from random starts; to the right of the "
                  "line NMF-Merge is better. Beyond the ends of the axis, at them.", _draw(gains))  # fmt: skip
     _say_plainly(section, helps)

@@ -3,34 +3,42 @@
 import io
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullFormatter
-from PIL import Image
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 STANDARD, MERGE, GREY = "#e69138", "#b3263e", "#8a8a8a"
 STAGE_COLOURS = {"initial": MERGE, "between": STANDARD, "final": "#3c8d5a", "after": "#2b6cb0"}
 
-plt.rcParams.update(
-    {
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.titlesize": 9,
-        "axes.labelsize": 8,
-        "xtick.labelsize": 7,
-        "ytick.labelsize": 7,
-        "legend.fontsize": 7,
-        "legend.frameon": False,
-        "figure.dpi": 110,
-        "savefig.facecolor": "white",
-    }
-)
+_LOOK = {
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 9,
+    "axes.labelsize": 8,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "legend.fontsize": 7,
+    "legend.frameon": False,
+    "figure.dpi": 110,
+    "savefig.facecolor": "white",
+}
+
+
+@cache
+def _pyplot():
+    """The plotting library, loaded when something is drawn: making runs does not need it."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    plt.rcParams.update(_LOOK)
+    return plt
 
 
 class Verdict(StrEnum):
@@ -76,7 +84,7 @@ class Section:
 
     title: str
     pieces: list[str] = field(default_factory=list)
-    figures: dict[str, Figure] = field(default_factory=dict)
+    figures: dict[str, "Figure"] = field(default_factory=dict)
     claims: list[Claim] = field(default_factory=list)
 
     def say(self, text: str) -> None:
@@ -88,7 +96,7 @@ class Section:
         lines = [head, ["---"] * len(head), *rows]
         self.pieces.append("\n".join("| " + " | ".join(line) + " |" for line in lines))
 
-    def show(self, name: str, caption: str, figure: Figure) -> None:
+    def show(self, name: str, caption: str, figure: "Figure") -> None:
         """Add a figure."""
         self.figures[name] = figure
         self.pieces.append(f"![{caption}](figures/{name}.png)\n\n*{caption}*")
@@ -111,12 +119,14 @@ def write(path: Path, sections: list[Section], opening: str = "") -> None:
     for section in sections:
         for name, figure in section.figures.items():
             (folder / f"{name}.png").write_bytes(_png(figure))
-            plt.close(figure)
+            _pyplot().close(figure)
     path.write_text(opening + "\n".join(section.text() for section in sections), encoding="utf-8")
 
 
-def _png(figure: Figure) -> bytes:
+def _png(figure: "Figure") -> bytes:
     """A small PNG: 256 colours suffice for these figures."""
+    from PIL import Image
+
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", bbox_inches="tight")
     image = Image.open(buffer).convert("RGB").quantize(256, dither=Image.Dither.NONE)
@@ -127,7 +137,7 @@ def _png(figure: Figure) -> bytes:
 
 def panels(rows: int, columns: int, width: float = 1.75, height: float = 1.6):
     """A grid of small axes, always two-dimensional."""
-    figure, axes = plt.subplots(
+    figure, axes = _pyplot().subplots(
         rows, columns, figsize=(width * columns, height * rows), squeeze=False, layout="constrained"
     )
     return figure, axes
@@ -135,6 +145,8 @@ def panels(rows: int, columns: int, width: float = 1.75, height: float = 1.6):
 
 def seconds_axis(axis) -> None:
     """An axis of time whose labels fit into a small panel: logarithmic if it spans much."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
     left, right = axis.get_xlim()
     if right < 4 * left:
         axis.locator_params(axis="x", nbins=4)

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reproduce.runs import Run, Store, pair
+from reproduce.runs import Run, pair
 from reproduce.sets import SETS
+from reproduce.store import Store
 
 DETERMINISTIC = ("nndsvd", "nndsvda", "nndsvdar")
 TIE = 1e-3  # fitting errors closer than this, relatively, count as equal
@@ -33,8 +34,7 @@ def random_pairs(data: str, seeds: range, **settings) -> list[Pair]:
 
 def solver_pairs(options: Options, data: str, solver: str = "hals") -> list[Pair]:
     """The random starts of a solver at the paper's rank."""
-    seeds = options.seeds(data, large=20 if solver == "hals" else 3)
-    return random_pairs(data, seeds, solver=solver)
+    return random_pairs(data, options.seeds(data), solver=solver)
 
 
 def deterministic_pairs(data: str, **settings) -> list[Pair]:
@@ -56,9 +56,9 @@ class Outcomes:
     merge: list[dict]
 
     @classmethod
-    def stored(cls, store: Store, pairs: list[Pair]) -> "Outcomes":
-        """Look pairs up; those not yet made are left out."""
-        found = [(both, *(store.get(run) for run in both)) for both in pairs]
+    def stored(cls, store: Store, pairs: list[Pair], *, alone: bool = False) -> "Outcomes":
+        """Look pairs up, if asked those made alone on their machine; what is not made is left out."""
+        found = [(both, *(store.get(run, alone=alone) for run in both)) for both in pairs]
         found = [entry for entry in found if entry[1] and entry[2]]
         return (
             cls(*(list(column) for column in zip(*found, strict=True)))

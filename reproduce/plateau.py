@@ -3,9 +3,11 @@
 import numpy as np
 
 from nmfmerge import Progress, datasets, metrics, nmf, nmf_merge
+from reproduce.one_run import MAX_ITER
 from reproduce.page import GREY, MERGE, STANDARD, Claim, Section, Verdict, panels
 from reproduce.pairs import Options
-from reproduce.runs import MAX_ITER, Run, Store
+from reproduce.runs import Run
+from reproduce.store import Store
 
 TITLE = "Appendix A: plateaus"
 TOL = 1e-8

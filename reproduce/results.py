@@ -2,10 +2,15 @@
 
 from collections import Counter
 
+from reproduce.machines import machines
 from reproduce.page import Section, Verdict
-from reproduce.runs import Run, Store
+from reproduce.paper import SOLVERS
+from reproduce.plan import own_seconds
+from reproduce.runs import Run
+from reproduce.sets import SETS
+from reproduce.store import Store
 
-VERSIONS = ("python", "nmfmerge", "numpy", "scipy", "numba", "scikit-learn")
+ENOUGH = 20
 
 
 def opening(store: Store, plan: list[Run]) -> str:
@@ -13,39 +18,43 @@ def opening(store: Store, plan: list[Run]) -> str:
     wanted = list(dict.fromkeys(plan))
     found = {run: record for run in wanted if (record := store.get(run))}
     records = list(found.values())
+    hours = sum(own_seconds(run, record, store) for run, record in found.items()) / 3600
     lines = [
         "# The paper's experiments, repeated",
         "Every table and figure of the NMF-Merge paper (Guo & Holy) that can be repeated, our numbers beside the "
         "authors', a verdict on each claim, and a comparison that the paper lacks. This page is written by "
         "`python -m reproduce all`; with `--stored` it is drawn again from stored runs in seconds. "
-        f"Numbers of {len(records)} runs of {len(wanted)} planned, {_hours(found):.1f} hours of one core; "
+        f"Numbers of {len(records)} runs of {len(wanted)} planned, {hours:.1f} hours of one core; "
         f"{sum(not record['converged'] for record in records)} of them did not converge.",
-        _machines(records),
+        machines(records),
+        _few_starts(store, wanted),
     ]
     return "\n\n".join(lines) + "\n\n"
 
 
-def _hours(found: dict[Run, dict]) -> float:
-    """Time of all runs; an initial stage that is a standard run was made once."""
-    total = 0.0
-    for run, record in found.items():
-        shared = (
-            found.get(run.standard()) if run.method == "merge" and run.loose == run.tol else None
-        )
-        total += record["seconds"] - (shared["seconds"] if shared else 0)
-    return total / 3600
-
-
-def _machines(records: list[dict]) -> str:
-    """Each machine with its versions, the days, and how many runs it made."""
-    machines: Counter[str] = Counter()
-    for record in records:
-        made = record["environment"]
-        versions = ", ".join(f"{name} {made[name]}" for name in VERSIONS)
-        machines[f"{made['cpu']}, {made['cores']} cores, {made['date']}; {versions}"] += 1
-    return "\n".join(
-        f"- {machine}: {count} runs, one thread each" for machine, count in machines.items()
+def _few_starts(store: Store, wanted: list[Run]) -> str:
+    """Where the paper has 200 random starts at its rank and we have fewer than 20."""
+    starts: dict[tuple, int] = {}
+    for run in wanted:
+        if run.method == "merge" and run.init == "random" and _is_papers(run):
+            cell = SETS[run.data].title, SOLVERS[run.solver], run.extra, run.loose
+            starts[cell] = starts.get(cell, 0) + store.has(run)
+    few = [
+        f"{title}, {solver}, k = {extra}, ε = {loose:g}: {count}"
+        for (title, solver, extra, loose), count in starts.items()
+        if count < ENOUGH
+    ]
+    if not few:
+        return f"No cell at the paper's ranks has fewer than {ENOUGH} random starts; the paper has 200."
+    return (
+        f"Where the paper has 200 random starts at its rank, these cells have fewer than {ENOUGH} (solver, extra "
+        "components, tolerance of the first stages, starts): " + "; ".join(few) + "."
     )
+
+
+def _is_papers(run: Run) -> bool:
+    known = SETS[run.data]
+    return known.paper is not None and run.rank == known.rank and run.solver in SOLVERS
 
 
 def summary(sections: list[Section]) -> Section:

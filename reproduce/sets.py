@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from nmfmerge import datasets
+from reproduce import real
 
 
 @dataclass(frozen=True)
@@ -22,22 +23,22 @@ class DataSet:
 
 
 def _lcms(run):
-    return lambda: datasets.load_lcms(run)
+    return lambda: real.load_lcms(run)
 
 
 _ALL = (
     DataSet("wt15", "LC-MS wt15", _lcms("wt15"), 17, 3, tuple(range(16, 26)), (1, 2, 3, 5, 8), paper="LCMS1"),
     DataSet("ko15", "LC-MS ko15", _lcms("ko15"), 23, 5, tuple(range(16, 26)), (1, 3, 5, 8, 12), paper="LCMS2"),
-    DataSet("mhll", "MHLL", datasets.load_mhll, 3, 1, tuple(range(2, 8)), (1, 2, 3), paper="MHLL"),
-    DataSet("pf1", "P&F No.1", datasets.load_pf1, 13, 3, tuple(range(10, 16)), (1, 2, 3, 5, 8), paper="P&F No.1"),
-    DataSet("cbcl", "CBCL", datasets.load_cbcl, 49, 10, tuple(range(45, 54, 2)), (5, 10, 15), large=True, paper="CBCL"),
-    DataSet("orl", "ORL", datasets.load_orl, 25, 5, tuple(range(21, 30, 2)), (2, 5, 8), large=True, paper="ORL"),
-    DataSet("samson", "Samson", datasets.load_samson, 3, 1),
-    DataSet("brca21", "BRCA 21", datasets.load_brca21, 4, 1),
-    DataSet("ca_mouse", "Calcium", datasets.load_ca_mouse, 10, 2),
-    DataSet("swimmer", "Swimmer", datasets.load_swimmer, 17, 3),
-    DataSet("pbmc3k", "PBMC 3k", datasets.load_pbmc3k, 10, 2, large=True),
-    DataSet("tdt2", "TDT2", datasets.load_tdt2, 20, 4, large=True),
+    DataSet("mhll", "MHLL", real.load_mhll, 3, 1, tuple(range(2, 8)), (1, 2, 3), paper="MHLL"),
+    DataSet("pf1", "P&F No.1", real.load_pf1, 13, 3, tuple(range(10, 16)), (1, 2, 3, 5, 8), paper="P&F No.1"),
+    DataSet("cbcl", "CBCL", real.load_cbcl, 49, 10, tuple(range(45, 54, 2)), (5, 10, 15), large=True, paper="CBCL"),
+    DataSet("orl", "ORL", real.load_orl, 25, 5, tuple(range(21, 30, 2)), (2, 5, 8), large=True, paper="ORL"),
+    DataSet("samson", "Samson", real.load_samson, 3, 1),
+    DataSet("brca21", "BRCA 21", real.load_brca21, 4, 1),
+    DataSet("ca_mouse", "Calcium", real.load_ca_mouse, 10, 2),
+    DataSet("swimmer", "Swimmer", real.load_swimmer, 17, 3),
+    DataSet("pbmc3k", "PBMC 3k", real.load_pbmc3k, 10, 2, large=True),
+    DataSet("tdt2", "TDT2", real.load_tdt2, 20, 4, large=True),
     DataSet("lcms_like", "generated LC-MS", lambda: datasets.lcms_like(40, 60, 6), 6, 1, (5, 6), (1, 2)),
     DataSet("melody", "generated melody", lambda: datasets.melody(33, 40), 3, 1, (2, 3), (1, 2)),
 )  # fmt: skip

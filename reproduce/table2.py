@@ -5,8 +5,9 @@ import numpy as np
 from reproduce import paper
 from reproduce.page import Claim, Section, Verdict, mean_spread
 from reproduce.pairs import Options, Outcomes, deterministic_pairs, flat, solver_pairs
-from reproduce.runs import Run, Store
+from reproduce.runs import Run
 from reproduce.sets import SETS
+from reproduce.store import Store
 
 TITLE = "Table II: fitting error by solver and initialisation"
 SAME_DATA = ("MHLL", "P&F No.1", "CBCL", "ORL")  # of the paper's columns, those of our data

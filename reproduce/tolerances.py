@@ -1,20 +1,23 @@
 """Tolerances: how loose the initial and over-complete stages may be."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from reproduce.comparison import scatter
 from reproduce.page import Claim, Section, Verdict, mean_spread, panels
 from reproduce.pairs import Options, Outcomes, Pair, flat, random_pairs
-from reproduce.runs import Run, Store
+from reproduce.runs import Run
 from reproduce.sets import SETS
+from reproduce.store import Store
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 TITLE = "The tolerance of the first two stages"
 TOLERANCES = (1e-1, 1e-2, 1e-3, 1e-4)
-LARGE_STARTS = {1e-1: 3, 1e-2: 20, 1e-3: 3, 1e-4: 20}
 LOOSE_ENOUGH = 1e-2  # what the paper recommends
 INSENSITIVE = ("mhll", "cbcl", "orl")
 SAME_MEAN = 0.01  # relative
@@ -29,22 +32,17 @@ def plan(options: Options) -> list[Run]:
 
 def pairs(options: Options, data: str, loose: float) -> list[Pair]:
     """Random starts of HALS at one tolerance of the first two stages."""
-    return random_pairs(data, options.seeds(data, large=LARGE_STARTS[loose]), loose=loose)
-
-
-def stored_outcomes(store: Store, options: Options) -> dict[tuple[str, float], Outcomes]:
-    """What is stored of each data set at each tolerance."""
-    return {
-        (data, loose): Outcomes.stored(store, pairs(options, data, loose))
-        for data in options.data
-        for loose in TOLERANCES
-    }
+    return random_pairs(data, options.seeds(data), loose=loose)
 
 
 def report(store: Store, options: Options) -> Section:
     """A grid of scatter plots, a table of means and counts, and the claims."""
     section = Section(TITLE)
-    found = stored_outcomes(store, options)
+    found = {
+        (data, loose): Outcomes.stored(store, pairs(options, data, loose))
+        for data in options.data
+        for loose in TOLERANCES
+    }
     names = [data for data in options.data if any(len(found[data, loose]) for loose in TOLERANCES)]
     if not names:
         return section
@@ -76,7 +74,7 @@ def _row(found: dict, data: str) -> list[str]:
     return [SETS[data].title, standard, *cells]
 
 
-def grid(found: dict, names: list[str], draw: Callable[[Axes, Outcomes], None]) -> Figure:
+def grid(found: dict, names: list[str], draw: Callable[["Axes", Outcomes], None]) -> "Figure":
     """A panel for each data set and tolerance, standard NMF up and NMF-Merge to the right."""
     figure, axes = panels(len(names), len(TOLERANCES))
     for line, data in zip(axes, names, strict=True):

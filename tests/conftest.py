@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from nmfmerge import datasets
+from reproduce.real import load_cbcl, load_lcms, load_mhll, load_orl, load_pf1, load_samson
 
 settings.register_profile("fixed", deadline=None, derandomize=True, max_examples=40)
 settings.load_profile("fixed")
@@ -17,12 +17,12 @@ def rng():
 
 
 REAL = {
-    "mhll": datasets.load_mhll,
-    "pf1": datasets.load_pf1,
-    "cbcl": datasets.load_cbcl,
-    "orl": datasets.load_orl,
-    "lcms_wt15": datasets.load_lcms,
-    "samson": datasets.load_samson,
+    "mhll": load_mhll,
+    "pf1": load_pf1,
+    "cbcl": load_cbcl,
+    "orl": load_orl,
+    "lcms_wt15": load_lcms,
+    "samson": load_samson,
 }
 
 

@@ -3,13 +3,24 @@ import subprocess
 import sys
 
 import nmfmerge
-from nmfmerge import io, plot, report
+from nmfmerge import datasets, io, plot, report
 
 PUBLIC = [
     "Factorization", "History", "Interrupted", "MergeTree", "NMFMerge", "Progress", "Stage",
     "Status", "datasets", "merge_components", "metrics", "nmf", "nmf_merge", "recover_components",
     "transform",
 ]  # fmt: skip
+
+
+DATASETS = [
+    "Axis", "Dataset", "gaussian_features", "lcms_like", "melody", "paper_example",
+]  # fmt: skip
+
+
+def test_data_sets_of_the_package_are_generated_and_frozen():
+    assert sorted(datasets.__all__) == DATASETS
+    assert all(hasattr(datasets, name) for name in DATASETS)
+    assert not [name for name in dir(datasets) if name.startswith("load")]
 
 
 def test_public_names_are_frozen():

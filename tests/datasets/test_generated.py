@@ -90,3 +90,8 @@ def test_axes_fit_and_have_labels():
     assert len(data.columns.values) == 40
     with pytest.raises(ValueError, match="axes of 'x' do not fit"):
         datasets.Dataset("x", np.ones((2, 3)), 1, data.rows, data.columns)
+
+
+def test_only_images_fold():
+    with pytest.raises(ValueError, match="'melody' does not consist of images"):
+        datasets.melody(65, 40).picture(np.ones(65))

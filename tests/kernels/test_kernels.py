@@ -122,17 +122,19 @@ def test_projected_gradient_steps_equal_their_numpy_twins():
     F, G, C = problem(5, 130)
     F[F < 0.3] = 0
     gradient = G @ F - C
+    lengths = np.array([0.4, 0.1, 0.0, 2.0, 1.0])
     ours, theirs = np.empty((2, *F.shape)), np.empty((2, *F.shape))
     slopes = [
-        twin.projected_step_(F, gradient, 0.4, *out)
+        twin.projected_step_(F, gradient, lengths, *out)
         for twin, out in ((kernels, ours), (reference, theirs))
     ]
     np.testing.assert_allclose(ours, theirs, atol=1e-14)
     assert slopes[0] == pytest.approx(slopes[1], rel=1e-13)
     assert slopes[0] < 0
-    expected = reference.projected_norm(F, gradient)
-    assert expected < np.linalg.norm(gradient)
-    assert kernels.projected_norm(F, gradient) == pytest.approx(expected, rel=1e-13)
+    np.testing.assert_array_equal(ours[0][2], F[2])
+    expected = reference.projected_norm(F, gradient, lengths)
+    assert expected < np.sqrt(lengths @ np.sum(gradient**2, axis=1))
+    assert kernels.projected_norm(F, gradient, lengths) == pytest.approx(expected, rel=1e-13)
 
 
 def test_inner_product_sums_in_double_precision():

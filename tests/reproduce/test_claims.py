@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from reproduce import comparison, consistency, extra, fair, table2, timing, tolerances
+from reproduce import comparison, consistency, extra, fair, paper, table2, timing, tolerances
 from reproduce.page import Claim, Section, Verdict
 from reproduce.pairs import Outcomes
 from reproduce.results import summary
@@ -17,7 +17,8 @@ def outcomes(standard, merge, data="wt15", solver="hals", extra=3, seconds=(1.0,
         pairs.append((Run(data, "nmf", 17, solver=solver, seed=seed),
                       Run(data, "merge", 17, extra, solver=solver, seed=seed)))  # fmt: skip
         for kept, error, time in zip(records, errors, seconds, strict=True):
-            stages = [{"seconds": s * time} for s in (0.2, 0.0, 0.2, 0.0, 0.6)]
+            shares = zip(paper.STAGES, (0.2, 0.0, 0.2, 0.0, 0.6), strict=True)
+            stages = [{"name": name, "seconds": share * time} for name, share in shares]
             kept.append({"error": float(error), "seconds": time, "stages": stages})
     return Outcomes(pairs, *records)
 

@@ -9,10 +9,14 @@ import pytest
 from nmfmerge import datasets, metrics, nmf, nmf_merge
 from reproduce import comparison, consistency, fair, paper, plateau, table2, timing
 from reproduce.__main__ import NAMES, main
+from reproduce.machines import VERSIONS
 from reproduce.page import Verdict
 from reproduce.pairs import Options, Outcomes, random_pairs
-from reproduce.runs import Run, Store, code_version, pair, perform
+from reproduce.perform import perform
+from reproduce.results import opening
+from reproduce.runs import identity, pair
 from reproduce.sets import SETS, matrix
+from reproduce.store import Store
 
 DATA = ("lcms_like", "melody")
 STARTS = 3
@@ -63,8 +67,12 @@ def test_plan_is_stored_completely_and_nothing_is_made_twice(folder, store, page
     plan = [run for module in (table2, comparison, consistency, timing, fair)
             for run in module.plan(OPTIONS)]  # fmt: skip
     assert len(plan) > 150
-    assert all(run in store for run in plan)
-    perform(plan, store, 1)
+    assert all(store.has(run) for run in plan)
+    assert all(store.has(run, alone=True) for run in timing.plan(OPTIONS))
+    compared = [run for module in (consistency, fair) for run in module.compared(OPTIONS)]
+    assert all(store.has(run, factors=True) for run in compared)
+    perform(plan, store, 2)
+    perform(timing.plan(OPTIONS), store, 1)
     assert "runs to make" not in capsys.readouterr().err
     planned, total = map(int, re.search(r"Numbers of (\d+) runs of (\d+) planned", page).groups())
     assert planned == total
@@ -89,9 +97,10 @@ def test_going_on_from_the_standard_run_is_the_whole_pipeline(store):
         assert record["error"] == pytest.approx(whole.fitting_error, rel=1e-4)
         assert [stage["name"] for stage in record["stages"]] == list(paper.STAGES)
         assert record["stages"][0]["n_iter"] == store.get(standard)["n_iter"]
-        times = [seconds for _, seconds, _ in record["trace"]]
+        trace = store.get(merge, alone=True)["trace"]
+        times = [seconds for _, seconds, _ in trace]
         assert times == sorted(times)
-        assert record["trace"][-1][2] == pytest.approx(record["error"])
+        assert trace[-1][2] == pytest.approx(record["error"])
 
 
 def test_counts_of_wins_add_up_to_the_starts(page, store):
@@ -119,7 +128,7 @@ def test_mismatches_of_all_pairs_are_those_of_the_public_metrics():
 
 def test_consistency_table_holds_the_medians(page, store):
     runs = [pair("melody", seed=seed)[1] for seed in range(STARTS)]
-    factors = [store.factors(run)[0] for run in runs]
+    factors = [store.factors(run) for run in runs]
     distances = [
         metrics.subspace_mismatch(factors[i], factors[j]) for i, j in ((0, 1), (0, 2), (1, 2))
     ]
@@ -128,7 +137,7 @@ def test_consistency_table_holds_the_medians(page, store):
 
 
 def test_error_against_time_begins_alike_and_holds_still_between(store):
-    standard, merge = (store.get(run) for run in pair("lcms_like", seed=0, loose=1e-2))
+    standard, merge = (store.get(run, alone=True) for run in pair("lcms_like", loose=1e-2))
     seconds, errors = timing.curve(merge)
     assert (np.diff(seconds) >= 0).all()
     assert timing.curve(standard)[1][0] == pytest.approx(errors[0])
@@ -141,10 +150,37 @@ def test_error_against_time_begins_alike_and_holds_still_between(store):
 
 
 def test_ratio_of_times_is_the_median_over_starts(page, store):
-    outcomes = Outcomes.stored(store, random_pairs("melody", range(STARTS), loose=1e-2))
+    pairs = random_pairs("melody", range(STARTS), loose=1e-2)
+    outcomes = Outcomes.stored(store, pairs, alone=True)
     standard, merge = outcomes.seconds().T
     row = cells(page, ["generated melody", str(STARTS)], timing.TITLE)
     assert row[-1] == f"{np.median(merge / standard):.2f}"
+
+
+def test_page_says_on_which_machines_runs_were_made_and_how_many_at_a_time(page, store):
+    made = store.get(pair("melody", solver="gcd")[0])["machine"]
+    opening = page.split("## The paper's claims")[0]
+    assert made["cpu"] in opening
+    assert f"{made['cores']} cores" in opening
+    assert "2 at a time" in opening
+    time = page.split(f"## {timing.TITLE}\n")[1].split("\n## ")[0]
+    assert "one at a time" in time
+    assert "2 at a time" not in time
+
+
+def test_page_names_cells_with_few_starts(tmp_path, monkeypatch):
+    monkeypatch.setattr("reproduce.runs.data_digest", lambda name: name)
+    identity.cache_clear()
+    wanted = [run for seed in range(30) for solver in ("mu", "gcd")
+              for run in pair("mhll", solver=solver, seed=seed)]  # fmt: skip
+    store = Store(tmp_path / "runs")
+    for run in wanted:
+        if run.seed < (20 if run.solver == "mu" else 19):
+            made = {"cpu": "c", "cores": 2, "date": "d", "jobs": 2} | dict.fromkeys(VERSIONS, "1")
+            store.put(run, {"error": 1.0, "seconds": 1.0, "converged": True}, made)
+    assert "starts): MHLL, GCD, k = 1, ε = 0.0001: 19.\n" in opening(store, wanted)
+    assert "No cell" in opening(store, [run for run in wanted if run.solver == "mu"])
+    identity.cache_clear()
 
 
 def test_plateau_is_the_papers(page):
@@ -176,48 +212,6 @@ def test_one_experiment_prints_and_writes_its_table(folder, capsys):
     written = (folder / "one" / "table2.md").read_text(encoding="utf-8")
     assert written in capsys.readouterr().out
     assert len(cells(written, ["HALS", "random"])) == 1
-
-
-def test_interrupted_runs_go_on_where_they_stopped(tmp_path, capsys):
-    store = Store(tmp_path / "runs")
-    runs = [run for seed in range(3) for run in pair("melody", seed=seed)]
-    perform(runs[:3], store, 1)
-    before = store.get(runs[0])
-    capsys.readouterr()
-    perform(runs, store, 1)
-    assert capsys.readouterr().err.startswith("3 runs to make")
-    assert store.get(runs[0]) == before
-    assert all(run in store for run in runs)
-
-
-def test_what_follows_from_runs_is_computed_once(tmp_path):
-    store = Store(tmp_path / "runs")
-    runs = [Run("melody", "nmf", 3, seed=seed) for seed in range(2)]
-    calls = []
-
-    def compute():
-        calls.append(1)
-        return {"a": np.arange(3.0)}
-
-    for _ in range(2):
-        np.testing.assert_array_equal(store.derived("x", runs, compute)["a"], [0, 1, 2])
-    assert len(calls) == 1
-    store.derived("x", runs[:1], compute)
-    assert len(calls) == 2
-
-
-def test_a_run_of_other_code_is_another_run(tmp_path, monkeypatch):
-    store = Store(tmp_path / "runs")
-    run = Run("melody", "nmf", 3)
-    store.put(run, {"error": 1.0}, np.ones((33, 3)), np.ones((3, 40)))
-    assert run in store
-    monkeypatch.setattr("reproduce.runs.code_version", lambda solver: "other")
-    assert run not in store
-
-
-def test_code_version_tells_solvers_apart():
-    versions = [code_version(solver) for solver in ("hals", "accelerated", "gcd", "mu", "alspgrad")]
-    assert len(set(versions)) == 5
 
 
 def test_missing_data_says_what_to_put_where(tmp_path, monkeypatch, capsys):

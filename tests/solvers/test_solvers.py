@@ -1,5 +1,7 @@
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.optimize import nnls
 from sklearn.decomposition import non_negative_factorization
 
@@ -93,17 +95,47 @@ def test_alspgrad_judges_a_step_by_all_columns(rng):
     F, C = rng.random((4, 700)), G @ rng.random((4, 700))
     gradient = G @ F - C
     trial = _Trial(F)
+    weights = 1 / np.diag(G)
     verdicts = []
-    for alpha in np.geomspace(0.1, 100, 60) / np.trace(G):
-        step = np.maximum(0, F - alpha * gradient) - F
+    for alpha in np.geomspace(0.01, 10, 60):
+        step = np.maximum(0, F - alpha * weights[:, None] * gradient) - F
         good = 0.99 * np.vdot(gradient, step) + 0.5 * np.vdot(step, G @ step) < 0
-        assert trial.make(F, G, gradient, alpha) == good
+        assert trial.make(F, G, gradient, weights, alpha) == good
         if good:
             np.testing.assert_allclose(trial.F, F + step, atol=1e-12)
             np.testing.assert_allclose(trial.G_step, G @ step, atol=1e-12)
         verdicts.append(good)
     assert 10 < sum(verdicts) < 50
-    assert not trial.make(F, G, np.where(gradient < 0, -1e200, 0), 1e10)  # −∞ + ∞
+    assert not trial.make(F, G, np.where(gradient < 0, -1e200, 0), weights, 1e10)  # −∞ + ∞
+
+
+@given(exponents=st.lists(st.floats(-4, 4), min_size=4, max_size=4), dtype=st.sampled_from("fd"))
+def test_alspgrad_does_not_depend_on_how_components_share_their_size(exponents, dtype):
+    """From W diag(d), diag(1/d) H the iterates are those from W, H, rescaled alike."""
+    rng = np.random.default_rng(7)
+    X = (rng.random((60, 5)) @ rng.random((5, 45)) + 0.05 * rng.random((60, 45))).astype(dtype)
+    Wt, H = (F.astype(dtype) for F in start(X, 4))
+    d = (10 ** np.array(exponents))[:, None].astype(dtype)
+    scaled, _ = run("alspgrad", X, Wt * d, H / d, max_iter=5)
+    plain, _ = run("alspgrad", X, Wt, H, max_iter=5)
+    tolerance = 1e5 * np.finfo(dtype).eps
+    for ours, theirs in ((scaled.Wt / d, plain.Wt), (scaled.H * d, plain.H)):
+        np.testing.assert_allclose(ours, theirs, atol=tolerance * theirs.max())
+
+
+@pytest.mark.parametrize("dtype", ["f", "d"])
+def test_alspgrad_leaves_components_without_curvature_alone(rng, dtype):
+    """Also where the size of the other factor is so small that its square is nothing."""
+    A = rng.random((40, 4)).astype(dtype)
+    A[:, 1] = 0
+    A[:, 2] *= 1e-200 if dtype == "d" else 1e-30
+    F = rng.random((4, 30)).astype(dtype)
+    before = F.copy()
+    norms = np.empty((1, 4)), np.empty((1, 4))
+    SOLVERS["alspgrad"]().update_(F, A.T @ A, A.T @ rng.random((40, 30)).astype(dtype), *norms)
+    np.testing.assert_array_equal(F[1:3], before[1:3])
+    assert np.isfinite(F).all()
+    assert (F[0] != before[0]).any()
 
 
 def test_multiplicative_updates_keep_zeros_and_hals_revives_them(low_rank):

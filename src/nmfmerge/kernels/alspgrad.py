@@ -6,8 +6,11 @@ from nmfmerge.kernels.blocks import kernel
 
 
 @kernel
-def projected_step_(F, gradient, alpha, new, step):
-    """Write ``new = max(0, F − alpha·gradient)``, ``step = new − F``; return ⟨gradient, step⟩."""
+def projected_step_(F, gradient, lengths, new, step):
+    """Write ``new = max(0, F − lengths·gradient)``, ``step = new − F``; return ⟨gradient, step⟩.
+
+    Each component (row) has its own step length.
+    """
     zero = F.dtype.type(0)
     slope = 0.0
     for t in range(F.shape[0]):
@@ -15,9 +18,10 @@ def projected_step_(F, gradient, alpha, new, step):
         g = gradient[t]
         target = new[t]
         difference = step[t]
+        length = lengths[t]
         row = 0.0
         for j in range(F.shape[1]):
-            value = f[j] - alpha * g[j]
+            value = f[j] - length * g[j]
             value = value if value > zero else zero
             moved = value - f[j]
             target[j] = value
@@ -28,8 +32,11 @@ def projected_step_(F, gradient, alpha, new, step):
 
 
 @kernel
-def projected_norm(F, gradient):
-    """Norm of the gradient where F may move against it: F > 0 or gradient < 0."""
+def projected_norm(F, gradient, weights):
+    """Norm of the gradient where F may move against it: F > 0 or gradient < 0.
+
+    The squares of row t count ``weights[t]`` times.
+    """
     zero = F.dtype.type(0)
     total = 0.0
     for t in range(F.shape[0]):
@@ -39,5 +46,5 @@ def projected_norm(F, gradient):
         for j in range(F.shape[1]):
             free = g[j] if g[j] < zero or f[j] > zero else zero
             row += free * free
-        total += row
+        total += weights[t] * row
     return np.sqrt(total)

@@ -44,16 +44,17 @@ def mu_step_(F, G, C, offset, tiny):
     return _norms(F, old)
 
 
-def projected_step_(F, gradient, alpha, new, step):
+def projected_step_(F, gradient, lengths, new, step):
     """Twin of `nmfmerge.kernels.alspgrad.projected_step_`."""
-    new[:] = np.maximum(0, F - alpha * gradient)
+    new[:] = np.maximum(0, F - lengths[:, None] * gradient)
     step[:] = new - F
     return np.vdot(gradient, step)
 
 
-def projected_norm(F, gradient):
+def projected_norm(F, gradient, weights):
     """Twin of `nmfmerge.kernels.alspgrad.projected_norm`."""
-    return np.linalg.norm(gradient[(gradient < 0) | (F > 0)])
+    free = np.where((gradient < 0) | (F > 0), gradient, 0)
+    return np.sqrt(weights @ np.sum(free**2, axis=1))
 
 
 def extrapolate_(F, previous, beta):

@@ -20,8 +20,12 @@ class ALSPGrad(Solver):
     A subproblem is solved to a tenth of the projected-gradient norm it begins with, or of the norm
     at zero if that is less: a start far too large would else end at zero, where nothing moves.
     Unlike an absolute tolerance this does the same on scaled data, and an iteration never stands
-    still before there is nothing to gain. For the same reason the first trial step is 1/max(G_tt),
-    where Lin takes 1.
+    still before there is nothing to gain.
+
+    Each subproblem is solved as if G had a unit diagonal: with D = diag(G)^½, the steps and norms
+    are those of Lin on F' = D F, G' = D⁻¹ G D⁻¹, C' = D⁻¹ C. The result then does not depend on how
+    the size of a component is shared between W and H. Nothing is copied for this: a step of length
+    α on F' is one of length α/G_tt on row t of F, and slope and curve are the same for both.
     """
 
     order = ("H", "W")
@@ -37,13 +41,26 @@ class ALSPGrad(Solver):
         old = F.copy()
         gradient = G @ F
         gradient -= C
-        at_zero = float(np.linalg.norm(C))
-        begin = min(projected_norm(F, gradient), at_zero)
+        weights = _weights(G)
+        at_zero = _weighted_norm(C, weights)
+        begin = min(projected_norm(F, gradient, weights), at_zero)
         tolerance = max(_REDUCTION * begin, float(np.finfo(F.dtype).eps) * at_zero)
-        _descend_(F, G, gradient, tolerance, self._trials[F.shape])
+        _descend_(F, G, gradient, weights, tolerance, self._trials[F.shape])
         moved = np.square(F - old, dtype=np.float64).sum(axis=1)
         total = np.square(F + old, dtype=np.float64).sum(axis=1)
         return moved, total
+
+
+def _weights(G: np.ndarray) -> np.ndarray:
+    """1/G_tt in float64, or 0 for a component that the objective does not depend on."""
+    curvature = np.diag(G).astype(np.float64)
+    counts = curvature > np.finfo(np.float64).tiny
+    return np.divide(1, curvature, out=np.zeros_like(curvature), where=counts)
+
+
+def _weighted_norm(C: np.ndarray, weights: np.ndarray) -> float:
+    squares = np.einsum("tj,tj->t", C, C, dtype=np.float64)
+    return float(np.sqrt(weights @ squares))
 
 
 class _Trial:
@@ -56,15 +73,24 @@ class _Trial:
         width = max(_LEAST_PART, -(-p // _PARTS))
         self._parts = [(start, min(start + width, p)) for start in range(0, p, width)]
 
-    def make(self, F: np.ndarray, G: np.ndarray, gradient: np.ndarray, alpha: float) -> bool:
-        """Try a step of length alpha; return whether the objective falls enough for its slope.
+    def make(
+        self,
+        F: np.ndarray,
+        G: np.ndarray,
+        gradient: np.ndarray,
+        weights: np.ndarray,
+        alpha: float,
+    ) -> bool:
+        """Try a step of length alpha·weights; return whether the objective falls enough.
 
         The curve ⟨step, G step⟩ only grows from one part of the columns to the next, so a step that
         is too long, as half of all are, is given up as soon as the parts done so far say so.
         """
         self.alpha = alpha
         step, G_step = self._step, self.G_step
-        slope = projected_step_(F, gradient, F.dtype.type(alpha), self.F, step)
+        with np.errstate(over="ignore"):
+            lengths = np.minimum(alpha * weights, np.finfo(F.dtype).max).astype(F.dtype)
+        slope = projected_step_(F, gradient, lengths, self.F, step)
         curve = 0.0
         for start, stop in self._parts:
             np.matmul(G, step[:, start:stop], out=G_step[:, start:stop])
@@ -75,15 +101,19 @@ class _Trial:
 
 
 def _descend_(
-    F: np.ndarray, G: np.ndarray, gradient: np.ndarray, tolerance: float, trials: list[_Trial]
+    F: np.ndarray,
+    G: np.ndarray,
+    gradient: np.ndarray,
+    weights: np.ndarray,
+    tolerance: float,
+    trials: list[_Trial],
 ) -> None:
     """Projected-gradient steps on F, with its gradient kept up to date."""
-    curvature = float(np.diag(G).max())
-    alpha = 1 / curvature if curvature > 0 else 1.0
+    alpha = 1.0
     for _ in range(_INNER_ITERATIONS):
-        if projected_norm(F, gradient) <= tolerance:
+        if projected_norm(F, gradient, weights) <= tolerance:
             return
-        found = _search(F, G, gradient, alpha, trials)
+        found = _search(F, G, gradient, weights, alpha, trials)
         if found is None:
             return
         alpha = found.alpha
@@ -92,22 +122,27 @@ def _descend_(
 
 
 def _search(
-    F: np.ndarray, G: np.ndarray, gradient: np.ndarray, alpha: float, trials: list[_Trial]
+    F: np.ndarray,
+    G: np.ndarray,
+    gradient: np.ndarray,
+    weights: np.ndarray,
+    alpha: float,
+    trials: list[_Trial],
 ) -> _Trial | None:
     """Lin's step search: the largest α = α₀·βᵗ with a sufficient decrease, from the last α₀.
 
     None if 20 trials found no step. ``trials`` are two, to hold the last good step and a next.
     """
     trial, spare = trials
-    if not trial.make(F, G, gradient, alpha):
+    if not trial.make(F, G, gradient, weights, alpha):
         for _ in range(_TRIALS - 1):
             alpha *= _BETA
-            if trial.make(F, G, gradient, alpha):
+            if trial.make(F, G, gradient, weights, alpha):
                 return trial
         return None
     for _ in range(_TRIALS - 1):
         alpha /= _BETA
-        if not spare.make(F, G, gradient, alpha) or np.array_equal(spare.F, trial.F):
+        if not spare.make(F, G, gradient, weights, alpha) or np.array_equal(spare.F, trial.F):
             break
         trial, spare = spare, trial
     return trial

@@ -1,6 +1,6 @@
 """Loaders of the paper's data sets and of others that NMF is used on.
 
-The files are not part of this package. They are looked for in the folder named by the environment
+The files are not part of this repository, and the package does not read them. They are looked for in the folder named by the environment
 variable NMFMERGE_DATA, then in the folder ``nmfmerge`` of the user's cache.
 """
 

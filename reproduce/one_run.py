@@ -1,0 +1,128 @@
+"""Making one run: what it gives is a record of it, and its factors."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from sklearn.decomposition import NMF
+
+import nmfmerge
+from nmfmerge import metrics, nmf, nmf_merge
+from reproduce.runs import Run
+from reproduce.sets import matrix
+
+MAX_ITER = 1_000_000
+
+
+@dataclass(frozen=True)
+class Made:
+    """A run that was made."""
+
+    record: dict
+    W: np.ndarray
+    H: np.ndarray
+
+
+def make(run: Run, standard: Made | None = None, checkpoint: Path | None = None) -> Made:
+    """Make a run.
+
+    ``standard`` is what was made of the run which it goes on from, if any; ``checkpoint`` a file to
+    keep its state in, from which it goes on if it was stopped before.
+    """
+    if run.method == "sklearn":
+        return _make_sklearn(run, matrix(run.data))
+    try:
+        return _make(run, standard, checkpoint)
+    except ValueError:
+        if checkpoint is None or not checkpoint.exists():
+            raise
+        checkpoint.unlink()  # that of a run with other settings, or damaged
+        return _make(run, standard, checkpoint)
+
+
+def _make(run: Run, standard: Made | None, checkpoint: Path | None) -> Made:
+    X = matrix(run.data)
+    trace = Trace()
+    options = {"solver": run.solver, "tol": run.tol, "max_iter": MAX_ITER, "callback": trace,
+               "checkpoint": checkpoint}  # fmt: skip
+    start = {"init": run.init, "random_state": run.seed}
+    if run.method == "nmf":
+        result = nmf(X, run.rank, **options, **start)
+        return Made(_record(result, trace), result.W, result.H)
+    options |= {"n_extra": run.extra, "tol_intermediate": run.loose}
+    if standard is not None:
+        result = nmf_merge(X, run.rank, **options, init=(standard.W, standard.H))
+        return Made(_joined(standard.record, _record(result, trace)), result.W, result.H)
+    result = nmf_merge(X, run.rank, **options, **start)
+    return Made(_record(result, trace), result.W, result.H)
+
+
+class Trace:
+    """A callback that asks for the fitting error at iterations in geometric progression."""
+
+    def __init__(self) -> None:
+        self.points: list[tuple[str, float, float]] = []
+        self._stage, self._next = "", 1
+
+    def __call__(self, progress) -> None:
+        """Note the error of an iteration whose turn it is."""
+        if progress.stage != self._stage:
+            self._stage, self._next = progress.stage, 1
+        if progress.iteration == self._next:
+            self._next = max(self._next + 1, int(1.2 * self._next))
+            self.points.append((progress.stage, progress.seconds, progress.fitting_error))
+
+
+def _record(result: nmfmerge.Factorization, trace: Trace) -> dict:
+    stages = [
+        {"name": stage.name, "seconds": stage.seconds, "n_iter": stage.n_iter,
+         "error": stage.fitting_error}
+        for stage in result.stages
+    ]  # fmt: skip
+    ends, clock = [], 0.0
+    for stage in result.stages:
+        clock = stage.history.seconds[-1] if stage.history else clock + stage.seconds
+        ends.append((stage.name, float(clock), stage.fitting_error))
+    points = sorted([*trace.points, *ends], key=lambda point: point[1])
+    return {
+        "error": result.fitting_error,
+        "seconds": result.seconds,
+        "n_iter": result.n_iter,
+        "converged": result.converged,
+        "stages": stages,
+        "trace": [(name, round(seconds, 6), error) for name, seconds, error in points],
+    }
+
+
+def _joined(standard: dict, merge: dict) -> dict:
+    """The record of NMF-Merge whose initial stage is a standard run made before."""
+    initial = standard["stages"][-1] | {"name": "initial"}
+    begun = next(stage for stage in merge["stages"] if stage["name"] == "initial")
+    before = [("initial", seconds, error) for _, seconds, error in standard["trace"]]
+    skipped = max(t for name, t, _ in merge["trace"] if name == "initial")
+    shift = before[-1][1] - skipped
+    after = [(name, t + shift, error) for name, t, error in merge["trace"] if name != "initial"]
+    return merge | {
+        "seconds": merge["seconds"] + shift,
+        "n_iter": merge["n_iter"] - begun["n_iter"] + initial["n_iter"],
+        "stages": [initial if stage is begun else stage for stage in merge["stages"]],
+        "trace": before + after,
+    }
+
+
+def _make_sklearn(run: Run, X) -> Made:
+    init = None if run.init == "default" else run.init
+    model = NMF(run.rank, init=init, tol=run.tol, max_iter=MAX_ITER, random_state=run.seed)
+    began = time.perf_counter()
+    W = model.fit_transform(X)
+    seconds = time.perf_counter() - began
+    record = {
+        "error": metrics.fitting_error(X, W, model.components_),
+        "seconds": seconds,
+        "n_iter": int(model.n_iter_),
+        "converged": model.n_iter_ < MAX_ITER,
+        "stages": [],
+        "trace": [],
+    }
+    return Made(record, W, model.components_)
