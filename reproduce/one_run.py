@@ -79,11 +79,13 @@ def _record(result: nmfmerge.Factorization, trace: Trace) -> dict:
         {"name": stage.name, "seconds": stage.seconds, "n_iter": stage.n_iter,
          "error": stage.fitting_error}
         for stage in result.stages
+        if stage.name != "start"  # which the paper does not count
     ]  # fmt: skip
     ends, clock = [], 0.0
     for stage in result.stages:
         clock = stage.history.seconds[-1] if stage.history else clock + stage.seconds
-        ends.append((stage.name, float(clock), stage.fitting_error))
+        if stage.name != "start":
+            ends.append((stage.name, float(clock), stage.fitting_error))
     points = sorted([*trace.points, *ends], key=lambda point: point[1])
     return {
         "error": result.fitting_error,

@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.fuzz import checkpoints, readers
+from tests.fuzz import api, checkpoints, readers
 
 # name: function(cases, seed, keep) that prints what fails and returns the number of failures
 FUZZERS: dict[str, Callable[[int, int, Path | None], int]] = {
+    "api": lambda cases, seed, keep: api.fuzz(cases, seed),
     "checkpoints": lambda cases, seed, keep: checkpoints.fuzz(cases, seed),
     "readers": lambda cases, seed, keep: len(readers.fuzz(cases, seed, keep=keep)),
 }
