@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from nmfmerge.data.svd import TruncatedSVD, block_lanczos_svd
+from nmfmerge.data.svd import Check, TruncatedSVD, truncated_svd
 
 
 class DataMatrix(ABC):
@@ -33,15 +33,18 @@ class DataMatrix(ABC):
     def residual_norm2(self, Wt: np.ndarray, H: np.ndarray) -> float:
         """‖X − WH‖², accurate near an exact fit too; costs about half an iteration."""
 
-    def svd(self, r: int) -> TruncatedSVD:
-        """Leading ``r`` singular triplets, the same every time; kept until `forget_svd`."""
+    def svd(self, r: int, check: Check | None = None) -> TruncatedSVD:
+        """Leading ``r`` singular triplets, the same every time; kept until `forget_svd`.
+
+        ``check`` is called without arguments between products and raises to stop.
+        """
         if self._svd is None or len(self._svd.s) < r:
-            self._svd = self._compute_svd(r)
+            self._svd = self._compute_svd(r, check)
         return self._svd.head(r)
 
     def forget_svd(self) -> None:
         """Free the memory of the kept singular vectors."""
         self._svd = None
 
-    def _compute_svd(self, r: int) -> TruncatedSVD:
-        return block_lanczos_svd(self.HXt, self.WtX, self.shape, self.dtype, r)
+    def _compute_svd(self, r: int, check: Check | None) -> TruncatedSVD:
+        return truncated_svd(self.HXt, self.WtX, self.shape, self.dtype, r, check=check)
