@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from nmfmerge import metrics
 from nmfmerge import validation as check
 from nmfmerge.data import DataMatrix
+from nmfmerge.foreign import refuse
 from nmfmerge.pipeline import Callback, Init, RandomState, nmf_merge, transform
 from nmfmerge.result import Factorization
 from nmfmerge.run import Interrupted
@@ -166,6 +167,7 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
     def _check(self, X: Any, reset: bool) -> DataMatrix:
         """Names and number of features by scikit-learn's rules, then values by ours."""
+        refuse("X", X)
         X = validate_data(
             self,
             X,

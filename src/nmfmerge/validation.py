@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 from nmfmerge.data import DataMatrix, wrap
 from nmfmerge.data.scale import unit_exponent
+from nmfmerge.foreign import to_compressed, to_numpy
 
 INIT_NAMES = ("init[0] (W0)", "init[1] (H0)")
 
@@ -42,6 +43,7 @@ def check_X(X: Any) -> DataMatrix:
 
 def check_array(name: str, A: Any) -> np.ndarray:
     """Check that A is a 2-D array of real numbers; return it as float32 or float64."""
+    A = to_numpy(name, A)
     if np.ma.is_masked(A):
         raise TypeError(f"{name} has masked entries; missing values are not supported: fill them")
     A = np.asarray(A)
@@ -205,12 +207,7 @@ def _check_sparse(X: Any) -> Any:
         raise TypeError("X is complex; NMF needs real values: take abs(X)")
     if X.ndim != 2:
         raise ValueError(f"X has {X.ndim} dimension(s); expected a 2-D sparse matrix")
-    if X.format not in ("csr", "csc"):
-        X = X.tocsr()
-    if not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
-    return X.astype(_float_type(X.dtype), copy=False)
+    return to_compressed("X", X, _float_type(X.dtype))
 
 
 def _float_type(dtype: np.dtype) -> type:

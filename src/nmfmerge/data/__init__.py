@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from nmfmerge.data.base import Check, DataMatrix
+from nmfmerge.data.base import DataMatrix
 from nmfmerge.data.dense import DenseData
 from nmfmerge.data.sparse import SparseData
-from nmfmerge.data.svd import TruncatedSVD
+from nmfmerge.data.svd import Check, TruncatedSVD
 
 __all__ = ["Check", "DataMatrix", "DenseData", "SparseData", "TruncatedSVD", "wrap"]
 

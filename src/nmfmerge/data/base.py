@@ -4,13 +4,10 @@ Factors come component-major: ``Wt`` is Wᵀ (r × m) and ``H`` is r × n, both 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 
 import numpy as np
 
-from nmfmerge.data.svd import TruncatedSVD, block_lanczos_svd
-
-Check = Callable[[], object]  # raises to stop a long computation
+from nmfmerge.data.svd import Check, TruncatedSVD, truncated_svd
 
 
 class DataMatrix(ABC):
@@ -52,15 +49,15 @@ class DataMatrix(ABC):
     def svd(self, r: int, check: Check | None = None) -> TruncatedSVD:
         """Leading ``r`` singular triplets, the same every time; kept until `forget_svd`.
 
-        ``check`` is called now and then, and may raise to stop.
+        ``check`` is called without arguments between products and raises to stop.
         """
         if self._svd is None or len(self._svd.s) < r:
-            self._svd = self._compute_svd(r)
+            self._svd = self._compute_svd(r, check)
         return self._svd.head(r)
 
     def forget_svd(self) -> None:
         """Free the memory of the kept singular vectors."""
         self._svd = None
 
-    def _compute_svd(self, r: int) -> TruncatedSVD:
-        return block_lanczos_svd(self.HXt, self.WtX, self.shape, self.dtype, r)
+    def _compute_svd(self, r: int, check: Check | None) -> TruncatedSVD:
+        return truncated_svd(self.HXt, self.WtX, self.shape, self.dtype, r, check=check)

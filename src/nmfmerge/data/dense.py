@@ -10,11 +10,11 @@ from scipy.linalg import svd as lapack_svd
 from nmfmerge.data.base import DataMatrix
 from nmfmerge.data.digest import digest
 from nmfmerge.data.scale import split_scale
-from nmfmerge.data.svd import TruncatedSVD
+from nmfmerge.data.svd import Check, TruncatedSVD
 from nmfmerge.kernels import gram64
 
 _SMALL_SIDE = 64  # up to this smaller side nothing is faster than the full SVD
-_GRAM_SIDE = 700  # up to this one, the eigenvectors of its Gram are, and the Gram is small
+_GRAM_SIDE = 450  # up to this one, the eigenvectors of its Gram are, and the Gram is small
 _WELL_SEPARATED = 1e-5  # a singular value below this share of the first is lost in a Gram
 _BLOCK_BYTES = 2**19
 
@@ -66,24 +66,26 @@ class DenseData(DataMatrix):
         """A hash of the values of X, the same for C and Fortran order."""
         return digest(f"dense {self.unit}", [self.X])
 
-    def _compute_svd(self, r: int) -> TruncatedSVD:
+    def _compute_svd(self, r: int, check: Check | None) -> TruncatedSVD:
         side = min(self.shape)
         if side > max(_GRAM_SIDE, 5 * r):
-            return super()._compute_svd(r)
+            return super()._compute_svd(r, check)
+        check = check or (lambda: None)
         if side > max(_SMALL_SIDE, 3 * r):
+            check()
             svd = self._svd_by_gram(r)
             if svd.s[-1] > _WELL_SEPARATED * svd.s[0]:
                 return svd
+        check()
         U, s, Vt = lapack_svd(self.X, full_matrices=False, check_finite=False)
         return TruncatedSVD.signed(U[:, :r].T.copy(), self._scaled_(s[:r]), Vt[:r].copy())
 
     def _svd_by_gram(self, r: int) -> TruncatedSVD:
         """Right vectors from the Gram of the smaller side; X times them gives the rest."""
         A = self.X if self.shape[0] >= self.shape[1] else self.X.T
-        n = A.shape[1]
-        V = eigh(gram64(A.T), subset_by_index=[n - r, n - 1], check_finite=False)[1].astype(
-            self.dtype
-        )
+        # All of them, by divide and conquer: LAPACK's other two ways return fewer eigenvectors than
+        # asked for where eigenvalues are close, and change with the scale of X.
+        V = eigh(gram64(A.T), driver="evd", check_finite=False)[1][:, -r:].astype(self.dtype)
         U, s, Yt = lapack_svd(A @ V, full_matrices=False, check_finite=False)
         s = self._scaled_(s)
         left, right = U.T, Yt @ V.T

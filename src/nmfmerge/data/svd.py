@@ -1,22 +1,30 @@
-"""Deterministic truncated SVD from cross products alone (block Lanczos, Golub et al. 1981).
+"""Deterministic truncated SVD from cross products alone (block Golub-Kahan, thick restarts).
 
 Comes in: the two cross products of a data matrix. Goes out: its leading singular triplets, the
-same every time, because the start is fixed and so are the signs.
+same every time, because the start is fixed and so are the signs. X itself is never squared, so
+small singular values keep their digits (Baglama & Reichel 2005 describe the kin of this method).
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import eigh, svd
+from scipy.linalg import qr
 
 Product = Callable[[np.ndarray, np.ndarray], np.ndarray]
+Check = Callable[[], object]
 
-_BLOCK = 8  # vectors multiplied at a time
-_DEPTH = 6  # blocks added between restarts
-_EXTRA = 10  # more vectors kept at a restart than asked for, so that the last converge as well
-_RESTARTS = 200
+# Residual of a triplet, relative to its singular value. The vectors only start a factorization and
+# steer recovery: `python -m benchmarks svd tolerance` shows that ten times more changes no fit.
+TOLERANCE = 1e-2
+
+_EXTRA = 8  # more triplets kept than asked for, so that the last converge as well
+_BLOCK = 12  # vectors multiplied at a time, or a quarter of those kept if these are more
+_DEPTH = 3  # blocks added between restarts
+_MOST_AT_ONCE = 28  # vectors in a product: bounds the memory of its result
+_COLUMNS = 1024  # changed at a time where rows are changed in place
+_RESTARTS = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,10 +57,17 @@ class TruncatedSVD:
         return int(np.count_nonzero(self.s > noise))
 
 
-def block_lanczos_svd(
-    HXt: Product, WtX: Product, shape: tuple[int, int], dtype: np.dtype, r: int
+def truncated_svd(
+    HXt: Product,
+    WtX: Product,
+    shape: tuple[int, int],
+    dtype: np.dtype,
+    r: int,
+    *,
+    tolerance: float = TOLERANCE,
+    check: Check | None = None,
 ) -> TruncatedSVD:
-    """Leading ``r`` singular triplets of X by block Lanczos on the smaller of XᵀX and XXᵀ.
+    """Leading ``r`` singular triplets of X.
 
     Parameters
     ----------
@@ -63,78 +78,181 @@ def block_lanczos_svd(
     dtype : dtype
         Kind of numbers in X; vectors come back in it.
     r : int
-        How many triplets; fewer than min(m, n).
+        How many triplets, at most min(m, n). Beyond the rank of X the singular values are zero,
+        or rounding errors, and the vectors are orthonormal all the same.
+    tolerance : float
+        Stop when ‖Xv − σu‖ and ‖Xᵀu − σv‖ are at most ``tolerance`` · σ for every triplet, or as
+        small as rounding lets them be.
+    check : callable, optional
+        Called without arguments before every product; it raises to stop.
     """
     m, n = shape
     if n > m:  # work on Xᵀ: the products change places
-        flipped = block_lanczos_svd(WtX, HXt, (n, m), dtype, r)
+        flipped = truncated_svd(WtX, HXt, (n, m), dtype, r, tolerance=tolerance, check=check)
         return TruncatedSVD.signed(flipped.Vt, flipped.s, flipped.Ut)
-
-    def times_XtX(Q: np.ndarray) -> np.ndarray:
-        """Rows q ↦ rows XᵀX q, in float64."""
-        XQ = HXt(Q.astype(dtype), np.empty((len(Q), m), dtype))
-        return WtX(XQ, np.empty((len(Q), n), dtype)).astype(np.float64)
-
-    Q = _leading_eigenvectors(times_XtX, n, r, float(np.finfo(dtype).eps) ** (2 / 3))
-    XQ = HXt(Q.astype(dtype), np.empty((r, m), dtype)).astype(np.float64, copy=False)
-    # The SVD of XQ mends what squaring X has cost: σ and U.
-    U, s, Yt = svd(XQ.T, full_matrices=False, overwrite_a=True, check_finite=False)
-    return TruncatedSVD.signed(
-        U.T.astype(dtype, copy=False), s.astype(dtype), (Yt @ Q).astype(dtype)
-    )
-
-
-def _leading_eigenvectors(
-    operator: Callable[[np.ndarray], np.ndarray], n: int, r: int, tolerance: float
-) -> np.ndarray:
-    """Orthonormal rows that span the leading ``r`` eigenvectors of a symmetric operator A.
-
-    Thick-restart block Lanczos: blocks are added until the basis is full; then the leading Ritz
-    vectors, and what A has of them outside their span, begin the next basis.
-    """
-    keep = min(n, r + _EXTRA)
-    full = min(n, keep + _DEPTH * _BLOCK)
-    basis, products = np.empty((full, n)), np.empty((full, n))
-    outside = np.random.default_rng(0).standard_normal((min(_BLOCK, n), n))
-    size = 0
+    spaces = _Subspaces(HXt, WtX, shape, dtype, r, check)
+    spaces.begin()
     for _ in range(_RESTARTS):
-        while size < full:
-            new = _orthonormal_complement(outside, basis[:size], full - size)
-            outside = operator(new)
-            basis[size : size + len(new)], products[size : size + len(new)] = new, outside
-            size += len(new)
-        T = basis @ products.T
-        theta, Y = eigh((T + T.T) / 2)
-        theta, Y = theta[::-1][:keep], Y[:, ::-1][:, :keep]
-        basis[:keep] = Y.T @ basis
-        products[:keep] = Y.T @ products
-        size = keep
-        outside = products[:keep] - theta[:, None] * basis[:keep]
-        error = np.linalg.norm(outside[:r], axis=1).max()
-        if full == n or error <= tolerance * max(theta[0], 0.0):
-            return basis[:r].copy()
+        residuals = spaces.restart()[:r]
+        allowed = np.maximum(tolerance * spaces.s[:r], spaces.noise * spaces.size)
+        if np.all(residuals <= allowed) or spaces.n_new == 0:
+            return spaces.leading(r)
+        spaces.fill()
     warnings.warn(
-        f"the truncated SVD of X was off by {error / theta[0]:.1e} after {_RESTARTS} restarts",
+        f"the truncated SVD of X was off by {np.max(residuals / allowed):.1e} times what it may "
+        f"be after {_RESTARTS} restarts",
         RuntimeWarning,
         stacklevel=3,
     )
-    return basis[:r].copy()
+    return spaces.leading(r)
 
 
-def _orthonormal_complement(A: np.ndarray, basis: np.ndarray, room: int) -> np.ndarray:
-    """A block, or ``room``, of orthonormal rows from the span of A, orthogonal to the basis.
+class _Subspaces:
+    """Orthonormal rows V (of length n) and U (of length m ≥ n) with X Vᵀ = (T U)ᵀ, T small.
 
-    By eigenvectors of small Grams, again and again: all of it in matrix products. Where A has too
-    few independent rows, others take their place.
+    V begins with random rows, as many as are kept at a restart: more than are asked for, so that no
+    singular value is missed, however often it is repeated. Then V grows by what XᵀU has outside it.
+    The SVD of T gives the triplets; ``XtU`` holds XᵀU, which tells how good they are.
     """
-    rows = min(_BLOCK, len(A), room)
-    for _ in range(4):  # twice is enough, unless A was rank deficient
-        A = A - (A @ basis.T) @ basis
-        theta, Y = eigh(A @ A.T)
-        theta, Y = theta[-rows:], Y[:, -rows:]
-        clear = theta > 1e-24 * theta[-1]
-        A = (Y / np.sqrt(np.where(clear, theta, 1))).T @ A
-        if not clear.all():
-            rng = np.random.default_rng(len(basis))
-            A[~clear] = rng.standard_normal((np.count_nonzero(~clear), A.shape[1]))
-    return A
+
+    def __init__(
+        self,
+        HXt: Product,
+        WtX: Product,
+        shape: tuple[int, int],
+        dtype: np.dtype,
+        r: int,
+        check: Check | None,
+    ) -> None:
+        m, n = shape
+        self.HXt, self.WtX, self.check = HXt, WtX, check or (lambda: None)
+        self.kept = min(n, r + _EXTRA)
+        self.block = max(_BLOCK, self.kept // 4)
+        most = self.kept + _DEPTH * self.block
+        self.complete = most >= n  # then V spans everything, and one SVD of T is exact
+        if self.complete:
+            self.kept = most = n
+        self.V, self.XtU = np.empty((most, n), dtype), np.empty((most, n), dtype)
+        self.U, self.T = np.empty((most, m), dtype), np.zeros((most, most))
+        self.n_V = self.n_U = 0  # rows in use
+        self.n_new = 0  # rows of V, after those in use, that X has not been multiplied with
+        self.s = np.zeros(0)
+        self.size = 0.0  # the largest ‖Xv‖ so far
+        self.noise = float(np.sqrt(m) * np.finfo(dtype).eps)  # of a product, relative to `size`
+
+    def begin(self) -> None:
+        """Fill V with its first rows, and multiply them."""
+        n = self.V.shape[1]
+        if self.complete:
+            self.add(np.eye(n, dtype=self.V.dtype))
+        else:
+            rng = np.random.default_rng(0)
+            self.add(rng.standard_normal((self.kept, n)).astype(self.V.dtype))
+        self.multiply()
+
+    def add(self, rows: np.ndarray) -> None:
+        """Add to V what rows have outside it. Spoils rows."""
+        self.n_new = _extend(self.V, self.n_V, rows, self.noise * self.size)[2]
+
+    def fill(self) -> None:
+        """Let V and U grow by turns until there is no room in V, or nothing new."""
+        while self.n_new > 0:
+            XtU = self.multiply()
+            if 0 < len(XtU) <= len(self.V) - self.n_V:
+                self.add(XtU.copy())
+
+    def multiply(self) -> np.ndarray:
+        """Multiply X with the new rows of V; return Xᵀ times the rows that U grows by."""
+        first = self.n_U
+        while self.n_new > 0:
+            self._multiply(min(self.n_new, max(self.block, _MOST_AT_ONCE)))
+        return self.XtU[first : self.n_U]
+
+    def _multiply(self, count: int) -> None:
+        self.check()
+        n_V = self.n_V + count
+        XV = self.HXt(self.V[self.n_V : n_V], np.empty((count, self.U.shape[1]), self.U.dtype))
+        self.size = max(self.size, float(_norms(XV).max()))
+        C, R, n_more = _extend(self.U, self.n_U, XV, self.noise * self.size)
+        n_U = self.n_U + n_more
+        self.T[self.n_V : n_V, : self.n_U], self.T[self.n_V : n_V, self.n_U : n_U] = C, R
+        if n_more > 0:
+            self.check()
+            self.WtX(self.U[self.n_U : n_U], self.XtU[self.n_U : n_U])
+        self.n_V, self.n_U, self.n_new = n_V, n_U, self.n_new - count
+
+    def restart(self) -> np.ndarray:
+        """Keep the leading triplets only; return the residual ‖Xᵀu − σv‖ of each.
+
+        The directions that are strongest in Xᵀu − σv become the next new rows of V.
+        """
+        Y, s, Pt = np.linalg.svd(self.T[: self.n_V, : self.n_U], full_matrices=False)
+        kept = min(self.kept, len(s))
+        Yt, Pt = Y.T[:kept].astype(self.V.dtype), Pt[:kept].astype(self.V.dtype)
+        for A, basis in ((Yt, self.V), (Pt, self.U), (Pt, self.XtU)):
+            _mix_(A, basis)
+        self.s = s[:kept]
+        self.T[:] = 0
+        np.fill_diagonal(self.T[:kept, :kept], self.s)
+        self.n_V = self.n_U = kept
+        outside = self.XtU[:kept] - self.s[:, None].astype(self.V.dtype) * self.V[:kept]
+        if not self.complete:
+            directions = np.linalg.eigh(outside @ outside.T)[1][:, ::-1][:, : self.block]
+            self.add(directions.T @ outside)
+        return _norms(outside)
+
+    def leading(self, r: int) -> TruncatedSVD:
+        """The first ``r`` triplets; where X has fewer, any orthonormal vectors with σ = 0."""
+        s = np.zeros(r, self.V.dtype)
+        s[: len(self.s)] = self.s[:r]
+        lacking = r - len(self.s)
+        if lacking > 0:
+            rng = np.random.default_rng(1)
+            for basis in (self.V, self.U):
+                rows = rng.standard_normal((lacking, basis.shape[1])).astype(basis.dtype)
+                _extend(basis, len(self.s), rows, 0.0)
+        del self.XtU  # copies of the rest are made one by one, too, to save memory
+        Vt = self.V[:r].copy()
+        del self.V
+        return TruncatedSVD.signed(self.U[:r].copy(), s, Vt)
+
+
+def _extend(
+    basis: np.ndarray, size: int, A: np.ndarray, floor: float
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Put after the ``size`` orthonormal rows B of ``basis`` more, Q, that make up for rows A.
+
+    Returns C, R and the number of rows in Q, with A = C B + R Q. What is below ``floor`` gets no
+    row in Q. A is used as scratch.
+    """
+    B = basis[:size]
+    C, R = np.zeros((len(A), size)), np.eye(len(A))
+    # The first pass gives unit rows. Of these, only rounding errors lose much in the second.
+    for least in (floor, 0.5):
+        D = A @ B.T
+        for part in _column_parts(A):
+            A[:, part] -= D @ B[:, part]
+        Q, S, order = qr(A.T, mode="economic", pivoting=True, overwrite_a=True, check_finite=False)
+        count = int(np.count_nonzero(np.abs(np.diag(S)) > least))
+        C += R @ D
+        R = R @ S[:count, np.argsort(order)].T
+        A = Q.T[:count]
+    basis[size : size + count] = A
+    return C, R, count
+
+
+def _norms(rows: np.ndarray) -> np.ndarray:
+    """Euclidean norms of rows, without a copy of their squares."""
+    return np.sqrt(np.einsum("ij,ij->i", rows, rows))
+
+
+def _mix_(A: np.ndarray, rows: np.ndarray) -> None:
+    """Replace the first rows by A times as many rows as A has columns."""
+    for part in _column_parts(rows):
+        rows[: len(A), part] = A @ rows[: A.shape[1], part]
+
+
+def _column_parts(rows: np.ndarray) -> Iterator[slice]:
+    """Yield a few columns at a time, so that what is computed of them is small beside rows."""
+    for start in range(0, rows.shape[1], _COLUMNS):
+        yield slice(start, start + _COLUMNS)
