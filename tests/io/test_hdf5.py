@@ -122,7 +122,7 @@ def test_without_the_libraries_the_command_is_given(tmp_path, X, sparse, needs):
 
 
 @pytest.mark.parametrize("suffix", ["h5", "mat", "h5ad"])
-@pytest.mark.parametrize("block", [1 << 24, 700])  # bytes that are searched at a time
+@pytest.mark.parametrize("block", [1 << 20, 700])  # bytes that are searched at a time
 def test_a_heap_at_which_hdf5_would_hang_is_refused(
     tmp_path, X, refused, suffix, block, monkeypatch
 ):

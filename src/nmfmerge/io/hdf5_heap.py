@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 _START = b"GCOL\x01\0\0\0"  # and 8 bytes with the size of the heap
 _HEAD = 16  # bytes before the first entry, and of each entry before its contents
-_BLOCK = 1 << 24  # bytes that are searched at a time
+_BLOCK = 1 << 20  # bytes that are searched at a time
 
 
 def check_heaps(path: Path) -> None:
