@@ -30,7 +30,7 @@ def test_public_names_are_frozen():
 
 def test_names_of_the_packages_are_frozen():
     for module, names in {
-        io: ["FORMATS", "FormatError", "MissingLibrary", "describe", "read"],
+        io: ["FORMATS", "FormatError", "MissingLibrary", "ReadingWarning", "describe", "read"],
         plot: ["comparison", "components", "convergence", "merges", "reconstruction", "shares",
                "singular_values", "starts"],
         report: ["page", "warnings_of"],

@@ -101,3 +101,13 @@ def test_a_message_lists_some_of_many_arrays(tmp_path, X, refused):
     np.savez(tmp_path / "x.npz", **{f"array{k}_{'long' * 50}": X for k in range(100)})
     message = refused(tmp_path / "x.npz", "choose one with variable=; it has 'array0_", "88 more")
     assert len(message) < 1000
+
+
+@pytest.mark.parametrize("layout", ["csr", "csc"])
+def test_starts_that_go_backwards_are_refused(tmp_path, refused, layout):
+    """They end at 0, so that SciPy sees a matrix without entries and checks no more."""
+    np.savez(
+        tmp_path / "x.npz", format=layout.encode(), shape=(4, 4), data=np.ones(5),
+        indices=np.array([0, 1, 2, 3, 0]), indptr=np.array([0, 0, 5, 0, 0]),
+    )  # fmt: skip
+    refused(tmp_path / "x.npz", "starts of its sparse matrix go backwards")

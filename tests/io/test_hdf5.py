@@ -1,3 +1,4 @@
+import anndata
 import h5py
 import numpy as np
 import pytest
@@ -118,3 +119,30 @@ def test_without_the_libraries_the_command_is_given(tmp_path, X, sparse, needs):
     assert needs(tmp_path / "x.h5", "h5py", "h5py", "hdf5").startswith("reading .h5 ")
     write_mat73(tmp_path / "x.mat", X, sparse)
     assert "MATLAB 7.3" in needs(tmp_path / "x.mat", "h5py", "h5py", "hdf5")
+
+
+@pytest.mark.parametrize("suffix", ["h5", "mat", "h5ad"])
+@pytest.mark.parametrize("block", [1 << 20, 700])  # bytes that are searched at a time
+def test_a_heap_at_which_hdf5_would_hang_is_refused(
+    tmp_path, X, refused, suffix, block, monkeypatch
+):
+    monkeypatch.setattr("nmfmerge.io.hdf5_heap._BLOCK", block)
+    path = tmp_path / f"x.{suffix}"
+    if suffix == "h5ad":
+        anndata.AnnData(X).write_h5ad(path)
+    else:
+        with h5py.File(path, "w", userblock_size=512 if suffix == "mat" else 0) as file:
+            file["X"] = X
+            file["X"].attrs["unit"] = "counts"  # of any length, so that it stands in a heap
+    np.testing.assert_array_equal(read(path).X, X.T if suffix == "mat" else X)
+    raw = bytearray(path.read_bytes())
+    heap = raw.index(b"GCOL")
+    at = heap + 16
+    while number := int.from_bytes(raw[at : at + 2], "little"):
+        size = int.from_bytes(raw[at + 8 : at + 16], "little")
+        at += 16 + (size + 7) // 8 * 8
+    assert number == 0
+    assert at < heap + 4096 - 16
+    raw[at : at + 16] = bytes(16)
+    path.write_bytes(bytes(raw))
+    refused(path, "a heap of strings in it is damaged")

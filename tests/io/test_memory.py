@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tracemalloc
 import zipfile
+from pathlib import Path
 
 import anndata
 import h5py
@@ -167,6 +168,12 @@ def _(path):
     tifffile.imwrite(path, stack, compression="zlib", photometric="minisblack")
 
 
+@writer("one_page.tif")
+def _(path):
+    """One byte a pixel, and eight for its number."""
+    tifffile.imwrite(path, np.zeros((1200, 1200), np.uint8), compression="zlib")
+
+
 @writer("images")
 def _(path):
     path.mkdir()
@@ -293,6 +300,35 @@ def _cdf(path):
 def test_gigabytes_of_a_small_file_are_refused_by_default(tmp_path, refused, name, write):
     write(tmp_path / name)
     refused(tmp_path / name, "of memory and the limit is 1 GB", "max_memory=")
+
+
+HUGE_LENGTHS = {
+    "x.npy": (lambda path: np.save(path, np.ones((2, 2))), b"NUMPY\x01\x00", 4, b"\x02\x00"),
+    "x.cdf": (write_andi, b"\x00\x00\x00\x0bmass_values", 0, b""),
+}
+
+
+@pytest.mark.parametrize("name", HUGE_LENGTHS)
+def test_a_length_of_gigabytes_is_not_asked_for(tmp_path, refused, name):
+    """A name or header that is said to be that long, at which a file would make room for it."""
+    write, mark, skip, version = HUGE_LENGTHS[name]
+    write(tmp_path / name)
+    raw = (tmp_path / name).read_bytes()
+    at = raw.index(mark)
+    if version:
+        raw = raw[: at + 5] + version + b"\xff\xff\xff\x7f" + raw[at + 5 + skip :]
+    else:
+        raw = raw[:at] + b"\x7f\xff\xff\xff" + raw[at + 4 :]
+    (tmp_path / name).write_bytes(raw)
+    resource = pytest.importorskip("resource")
+    limit = resource.getrlimit(resource.RLIMIT_AS)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + 2**30, limit[1]))
+    try:
+        message = refused(tmp_path / name)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limit)
+    assert "more memory than there is" not in message
 
 
 @pytest.mark.parametrize("mass", [1e17, 1e300])

@@ -8,6 +8,7 @@ from typing import Any
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.io.build import build, choose
 from nmfmerge.io.errors import FormatError, library
+from nmfmerge.io.hdf5_heap import check_heaps
 from nmfmerge.io.memory import Memory
 
 _TEXT = 64  # bytes of a string in memory, beside its letters
@@ -17,6 +18,7 @@ _DEEPEST = 32  # groups within groups
 def read_hdf5(path: Path, memory: Memory, variable: str | None = None) -> Dataset:
     """Read a dataset of an HDF5 file."""
     h5py = library("h5py", path.suffix, "h5py", "hdf5")
+    check_heaps(path)
     with h5py.File(path, "r") as file:
         shapes: dict[str, tuple[int, ...]] = {}
 

@@ -81,6 +81,7 @@ def read_tiff(path: Path, memory: Memory, channel: Any = None) -> Dataset:
 def _frames(path: Path, stack: np.ndarray, columns: Axis, memory: Memory) -> Dataset:
     """Dataset of a stack (frames, height, width)."""
     height, width = stack.shape[1:]
+    memory.needs(_COPIES * stack.nbytes + 8 * height * width)  # with the numbers of the pixels
     X = stack.reshape(len(stack), -1).T
     pixels = Axis("pixel", np.arange(X.shape[0]))
     return build(path, X, pixels, columns, memory=memory, image_shape=(height, width))

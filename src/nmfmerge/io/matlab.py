@@ -17,6 +17,7 @@ from nmfmerge.datasets.base import Dataset
 from nmfmerge.io.build import build, choose
 from nmfmerge.io.errors import FormatError, library
 from nmfmerge.io.hdf5 import load, refuse_links
+from nmfmerge.io.hdf5_heap import check_heaps
 from nmfmerge.io.memory import Memory
 
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
@@ -99,6 +100,7 @@ def _is_hdf5(path: Path) -> bool:
 
 def _read_hdf5(path: Path, memory: Memory, variable: str | None) -> Any:
     h5py = library("h5py", "MATLAB 7.3 files", "h5py", "hdf5")
+    check_heaps(path)
     with h5py.File(path, "r") as file:
         shapes: dict[str, tuple[int, ...]] = {}
         for name in file:

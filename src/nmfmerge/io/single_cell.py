@@ -8,6 +8,7 @@ from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.io.build import build
 from nmfmerge.io.errors import FormatError, library
 from nmfmerge.io.hdf5 import tree_size
+from nmfmerge.io.hdf5_heap import check_heaps
 from nmfmerge.io.memory import Memory
 
 
@@ -15,6 +16,7 @@ def read_h5ad(path: Path, memory: Memory, layer: str | None = None) -> Dataset:
     """Read X, or a layer, of an .h5ad file; nothing else of the file is loaded."""
     read_elem = library("anndata.io", ".h5ad", "anndata", "single-cell").read_elem
     h5py = library("h5py", ".h5ad", "h5py", "single-cell")
+    check_heaps(path)
     with h5py.File(path, "r") as file:
         if not {"obs", "var"} <= set(file):
             raise FormatError(f"{path} is not an AnnData file: write it with anndata's write_h5ad")
