@@ -36,9 +36,11 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         os.replace(scratch, path)
-    except BaseException:
+    except BaseException as error:
         with suppress(OSError):
             scratch.unlink()
+        if isinstance(error, OSError) and error.filename == str(scratch):
+            error.filename = str(path)  # the name that the user knows
         raise
 
 

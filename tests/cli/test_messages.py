@@ -49,6 +49,22 @@ def test_a_choice_among_arrays_is_named_as_an_option(command, tmp_path):
     assert "variable=" not in err
 
 
+def test_a_rank_of_zero_is_refused_by_its_option(command, file, tmp_path):
+    command("fit", file, "-r", 4, "-o", tmp_path / "out")
+    for words in (["fit", file], ["merge", tmp_path / "out"]):
+        code, _, err = command(*words, "-r", 0)
+        assert code == 1
+        assert "--rank 0 is out of range" in err
+
+
+def test_a_figure_that_cannot_be_written_is_named(command, file, tmp_path):
+    command("fit", file, "-r", 4, "-o", tmp_path / "out")
+    figure = tmp_path / "none" / "figure.png"
+    code, _, err = command("compare", tmp_path / "out", tmp_path / "out", "--figure", figure)
+    assert code == 1
+    assert f"{str(figure)!r}" in err
+
+
 def test_warnings_name_options(command, file, tmp_path):
     _, _, err = command("fit", file, "-r", 4, "--max-iter", 2, "-o", tmp_path / "out")
     assert "when --max-iter 2 iterations were done" in err

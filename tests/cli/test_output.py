@@ -252,6 +252,7 @@ def test_names_that_are_not_text(command, file, tmp_path, monkeypatch, drawn):
     assert code == 1
     assert "--force" in err
     assert json.loads(out)["error"].startswith(name)
+    assert command("merge", output, "-r", 3)[0] == 0
 
 
 @pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="names there are always text")

@@ -156,13 +156,16 @@ def _printable(fit: Fit) -> Fit:
         if axis.values.dtype.kind in "UO":
             names = np.array([printable(str(name)) for name in axis.values.tolist()])
             texts[side] = replace(axis, values=names)
-    about = {
-        name: printable(value) if isinstance(value, str) else value
-        for name, value in fit.about.items()
-    }
-    if "notes" in about:
-        about["notes"] = [printable(note) for note in about["notes"]]
-    return Fit(fit.result, replace(fit.data, **texts), about)
+    return Fit(fit.result, replace(fit.data, **texts), _printable_texts(fit.about))
+
+
+def _printable_texts(value: Any) -> Any:
+    """All texts of nested lists and dictionaries made printable."""
+    if isinstance(value, dict):
+        return {name: _printable_texts(entry) for name, entry in value.items()}
+    if isinstance(value, list):
+        return [_printable_texts(entry) for entry in value]
+    return printable(value) if isinstance(value, str) else value
 
 
 def png(figure: Any) -> bytes:

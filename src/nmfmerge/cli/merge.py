@@ -49,9 +49,8 @@ def run(given: argparse.Namespace) -> int:
     if given.rank is None and given.max_penalty is None:
         raise ValueError("say where to stop: -r NUMBER of components, or --max-penalty")
     fit = read(given.folder)
-    W, H, tree = merge_components(
-        fit.result.W, fit.result.H, given.rank or 1, max_penalty=given.max_penalty
-    )
+    rank = 1 if given.rank is None else given.rank
+    W, H, tree = merge_components(fit.result.W, fit.result.H, rank, max_penalty=given.max_penalty)
     folder = given.folder.resolve()
     output = given.output or folder.with_name(f"{folder.name}-{len(H)}")
     check_output(output, replace=given.force)

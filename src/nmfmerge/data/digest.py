@@ -19,7 +19,7 @@ def digest(kind: str, arrays: Iterable[np.ndarray]) -> str:
 
     Equal values give equal digests: 0.0 and −0.0 count as equal, and integers of any width.
     """
-    total = hashlib.blake2b(kind.encode(), digest_size=16)
+    total = hashlib.sha256(kind.encode())  # most processors have it in hardware
     for array in arrays:
         real = array.dtype.kind == "f"
         total.update(f"{array.shape} {array.dtype if real else 'integer'}".encode())
