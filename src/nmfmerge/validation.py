@@ -132,16 +132,23 @@ def check_fit(
             f"{names[0]} and {names[1]} have shapes {W.shape} and {H.shape}; for X {data.shape} "
             f"and n_components={r} expected {(m, r)} and {(r, n)}"
         )
+    Wt, H = (F.astype(np.float64, copy=False) / data.unit for F in (W.T, H))
     limit = 1e-3 * np.sqrt(float(np.finfo(data.dtype).max))
-    scaled = []
-    for name, F in zip(names, (W.T, H), strict=True):
-        if F.max() / data.unit > limit:
-            raise ValueError(
-                f"{name} has values up to {F.max():.3g}, too large for products with X in "
-                f"{data.dtype}: divide its components by what is multiplied to the other factor's"
-            )
-        scaled.append(np.array(F / data.unit, dtype=data.dtype, order="C"))
-    return scaled[0], scaled[1]
+    if max(Wt.max(initial=0), H.max(initial=0)) > limit:
+        Wt, H = _balanced(Wt, H)
+    if max(Wt.max(initial=0), H.max(initial=0)) > limit:
+        raise ValueError(
+            f"{names[0]} and {names[1]} have a component that is too large beside X for "
+            f"{data.dtype}: divide one of them until their product is of the size of X"
+        )
+    return np.array(Wt, dtype=data.dtype, order="C"), np.array(H, dtype=data.dtype, order="C")
+
+
+def _balanced(Wt: np.ndarray, H: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same components, each with its size shared between W and H, by powers of two."""
+    w, h = (np.frexp(F.max(axis=1, initial=0))[1][:, None] for F in (Wt, H))
+    shift = (h - w) // 2
+    return np.ldexp(Wt, shift), np.ldexp(H, -shift)
 
 
 def check_factors(
