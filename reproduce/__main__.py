@@ -22,6 +22,7 @@ OF_ALL = {
 
 def main(arguments: list[str] | None = None) -> int:
     """Make the missing runs, then the page."""
+    began = time.monotonic()
     given = _parser().parse_args(arguments)
     from reproduce.store import Store  # after parsing, so that --help does not wait for it
 
@@ -36,7 +37,8 @@ def main(arguments: list[str] | None = None) -> int:
         if given.name == "plan":
             return _show_plan(experiments, plans, store)
         if not given.stored:
-            _make_runs(experiments, chosen, plans, store, given)
+            until = float("inf") if given.minutes is None else began + 60 * given.minutes
+            _make_runs(experiments, chosen, plans, store, given.jobs, until)
     except (FileNotFoundError, ValueError) as error:
         print(f"reproduce: {error}", file=sys.stderr)
         return 1
@@ -48,12 +50,13 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _make_runs(experiments: dict[str, ModuleType], chosen: dict, plans: dict, store, given) -> None:
+def _make_runs(
+    experiments: dict[str, ModuleType], chosen: dict, plans: dict, store, jobs: int, until: float
+) -> None:
     """Make the runs whose errors count, several at a time; then those whose times count, one by one."""
     from reproduce.perform import perform
     from reproduce.plan import in_order
 
-    until = float("inf") if given.minutes is None else time.monotonic() + 60 * given.minutes
     keep_W = {
         run
         for name, experiment in experiments.items()
@@ -62,8 +65,7 @@ def _make_runs(experiments: dict[str, ModuleType], chosen: dict, plans: dict, st
     }
     for alone in (False, True):
         runs = [run for plan in _chosen(experiments, plans, alone).values() for run in plan]
-        jobs = 1 if alone else given.jobs
-        perform(in_order(runs), store, jobs, keep_W=keep_W, until=until)
+        perform(in_order(runs), store, 1 if alone else jobs, keep_W=keep_W, until=until)
 
 
 def _chosen(experiments: dict[str, ModuleType], plans: dict, alone: bool) -> dict:

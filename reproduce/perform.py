@@ -51,8 +51,8 @@ def perform(
         the next call goes on (not those made alone, whose times count).
     """
     wanted = missing(runs, store, jobs, keep_W)
-    if not wanted:
-        return True
+    if not wanted or time.monotonic() >= until:
+        return not wanted
     print(f"{len(wanted)} runs to make, in {jobs} processes", file=sys.stderr)
     _compile_kernels(wanted)
     checkpoints = store.path.with_name(store.path.name + ".unfinished") if jobs > 1 else None

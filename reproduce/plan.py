@@ -15,22 +15,25 @@ def in_order(runs: Iterable[Run]) -> list[Run]:
 
     Every cell of every table gets its deterministic starts and a few random ones, then 20, then the
     rest; each time small data first, seed by seed, so that all cells grow alike. Projected gradients
-    on large data take ten times as long as anything else. Their first start comes before all else,
-    as it is the last to end; a few more when the other cells have 20, and 20 at the very end.
+    on large data take ten times as long as anything else. Their first start comes before all else on
+    large data, as it is the last to end; a few more when the other cells have 20, and 20 at the end.
     """
     unique = list(dict.fromkeys(runs))
     first: dict[tuple, int] = {}
     for i, run in enumerate(unique):
         first.setdefault(run.start, i)
-    return sorted(
-        unique, key=lambda run: (_round(run), SETS[run.data].large, run.seed, first[run.start])
-    )
+    return sorted(unique, key=lambda run: (_round(run), run.seed, first[run.start]))
 
 
 def _round(run: Run) -> int:
-    if SETS[run.data].large and run.solver == "alspgrad":
-        return 0 if run.seed == 0 else 3 if run.seed < FEW else 5
-    return 1 if run.seed < FEW else 2 if run.seed < SOME else 4
+    large = SETS[run.data].large
+    if large and run.solver == "alspgrad":
+        return 1 if run.seed == 0 else 5 if run.seed < FEW else 7
+    if run.seed < FEW:
+        return 2 if large else 0
+    if run.seed < SOME:
+        return 4 if large else 3
+    return 6
 
 
 def left_to_do(
