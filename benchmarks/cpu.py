@@ -12,11 +12,21 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.decomposition import NMF
 from sklearn.decomposition._nmf import _update_coordinate_descent
+from threadpoolctl import threadpool_limits
 
-from benchmarks.common import dense_sets, fastest, geometric_mean, load, sparse_sets, store
+from benchmarks.common import (
+    dense_sets,
+    fastest,
+    geometric_mean,
+    load,
+    more_sets,
+    sparse_sets,
+    store,
+)
 from nmfmerge import merge_components, nmf, nmf_merge
 from nmfmerge.data import wrap
 from nmfmerge.init import INITS
+from nmfmerge.kernels import blas_for, hals_sweep_
 from nmfmerge.solvers import HALS, AcceleratedHALS, Limits, Loop, Point
 
 STARTS = 3
@@ -25,15 +35,16 @@ STARTS = 3
 def main(*names):
     """Run all parts, or those named, print them, and store them in one result."""
     warnings.simplefilter("ignore")
-    parts = (load("cpu") or {}).get("parts", {}) if names else {}
-    for part in (per_iteration, to_equal_error, merge_pipeline, merge_alone, single_precision,
-                 memory, first_call, sparse, scaling):  # fmt: skip
+    stored = f"cpu-{os.cpu_count()}-cores"
+    parts = (load(stored) or {}).get("parts", {}) if names else {}
+    for part in (per_iteration, threads, to_equal_error, merge_pipeline, merge_alone,
+                 single_precision, memory, first_call, sparse, scaling):  # fmt: skip
         if names and part.__name__ not in names:
             continue
         print(f"\n{part.__name__}: {part.__doc__.splitlines()[0]}", flush=True)
         parts[part.__name__] = rows = part()
         print_rows(rows)
-        store("cpu", {"parts": parts})
+        store(stored, {"parts": parts})
 
 
 def print_rows(rows):
@@ -64,8 +75,7 @@ def _per_iteration(name, X, r):
     data = wrap(X)
     Wt, H = INITS["random"](data, r, np.random.default_rng(0))
     point, solver = Point(data, Wt.copy(), H.copy()), HALS()
-    fast_point, fast = Point(data, Wt.copy(), H.copy()), HALS()
-    fast.n_sweeps = 4
+    fast_point, fast = Point(data, Wt.copy(), H.copy()), _FourSweeps()
     G, C_W, C_H = np.empty((r, r), X.dtype), np.empty_like(Wt), np.empty_like(H)
     W_sk, Ht_sk = Wt.T.copy(), H.T.copy()
 
@@ -88,6 +98,7 @@ def _per_iteration(name, X, r):
             "scikit-learn": scikit_learn,
         },
         repeats=8 if X.size < 1e7 else 3,
+        contexts=dict.fromkeys(("hals", "four sweeps"), lambda: blas_for(data.blas_flops(r))),
     )
     return {
         "data": name,
@@ -98,6 +109,66 @@ def _per_iteration(name, X, r):
         "HALS / floor": best["hals"] / best["floor"],
         "four sweeps / floor": best["four sweeps"] / best["floor"],
         "scikit-learn / floor": best["scikit-learn"] / best["floor"],
+    }
+
+
+class _FourSweeps(HALS):
+    """As the accelerated solver does it: four sweeps a cross product."""
+
+    def update_(self, F, G, C):
+        return hals_sweep_(F, G, C, 4)[:2]
+
+
+def threads():
+    """What all cores bring with nothing set: an iteration and a whole fit, beside one thread."""
+    return [_threads(name, X, r) for name, X, r in [*dense_sets(), *more_sets(), *sparse_sets()]]
+
+
+def _threads(name, X, r):
+    data = wrap(X)
+    Wt, H = INITS["random"](data, r, np.random.default_rng(0))
+    out_W, out_H, G = np.empty_like(Wt), np.empty_like(H), np.empty((r, r), data.dtype)
+
+    def floor():
+        data.HXt(H, out=out_W)
+        data.WtX(Wt, out=out_H)
+        if not sp.issparse(X):
+            np.dot(H, H.T, out=G)
+            np.dot(Wt, Wt.T, out=G)
+
+    def one_thread():
+        return threadpool_limits(1, user_api="blas")
+
+    def usual():
+        return blas_for(data.blas_flops(r))
+
+    with one_thread():
+        points = [Point(wrap(X), Wt.copy(), H.copy())]
+    points.append(Point(data, Wt.copy(), H.copy()))
+    iteration = fastest(
+        {
+            "floor": floor,
+            "one": lambda: HALS().iterate(points[0]),
+            "usual": lambda: HALS().iterate(points[1]),
+        },
+        contexts={"one": one_thread, "usual": usual},
+    )
+    whole = fastest(
+        {name: lambda: nmf_merge(X, r) for name in ("one", "usual")},
+        repeats=3,
+        seconds=0.5,
+        contexts={"one": one_thread},
+    )
+    return {
+        "data": name,
+        "r": r,
+        "iteration, one thread (ms)": 1e3 * iteration["one"],
+        "iteration (ms)": 1e3 * iteration["usual"],
+        "floor (ms)": 1e3 * iteration["floor"],
+        "iteration / floor": iteration["usual"] / iteration["floor"],
+        "nmf_merge, one thread (s)": whole["one"],
+        "nmf_merge (s)": whole["usual"],
+        "nmf_merge / one thread": whole["usual"] / whole["one"],
     }
 
 

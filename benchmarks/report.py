@@ -14,7 +14,7 @@ ORANGE, RED, GREY = "#e69138", "#b3263e", "#8a8a8a"
 
 def main():
     """Write the page and the figure."""
-    cpu, starts = load("cpu"), load("solvers")
+    cpu, starts = load("cpu-2-cores"), load("solvers")
     draw(cpu["parts"]["to_equal_error"])
     (DOCS / "benchmarks.md").write_text(page(cpu, starts))
 

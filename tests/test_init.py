@@ -3,6 +3,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.decomposition._nmf import _initialize_nmf
 
+from nmfmerge import nmf_merge
 from nmfmerge.data import wrap
 from nmfmerge.init import INITS, nonnegative_pairs
 
@@ -67,3 +68,15 @@ def test_zero_and_rank_deficient_matrices_give_finite_starts(init):
         Wt, H = INITS[init](wrap(X), 4, np.random.default_rng(0))
         assert np.isfinite(Wt).all()
         assert np.isfinite(H).all()
+
+
+@pytest.mark.parametrize("kind", [np.array, sp.csr_array])
+def test_nndsvd_of_a_matrix_of_lower_rank_leaves_no_component_dead(kind):
+    """Four nonnegative components are needed for this matrix of rank three (Thomas 1974)."""
+    X = np.array([[1.0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 1], [0, 0, 1, 1]])
+    assert np.linalg.matrix_rank(X) == 3
+    X = np.kron(X, np.ones((40, 30)))
+    Wt, H = INITS["nndsvd"](wrap(kind(X)), 4, np.random.default_rng(0))
+    assert np.all(Wt.max(axis=1) > 0)
+    assert np.all(H.max(axis=1) > 0)
+    assert nmf_merge(kind(X), 4, tol=1e-8).fitting_error < 1e-9

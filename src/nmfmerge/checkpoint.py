@@ -36,7 +36,7 @@ from nmfmerge.result import History, Stage, Status
 _FORMAT = 2
 _MAX_SAVE_SHARE = 0.02  # of the run time spent on checkpoints
 _MIN_INTERVAL = 1.0  # seconds from one save to the next
-_STAGES = ("initial", "recover", "overcomplete", "merge", "final")
+_STAGES = ("start", "initial", "recover", "overcomplete", "merge", "final")
 _SAVED_STATUSES = (Status.CONVERGED, Status.MAX_ITER, Status.DONE)  # others end a run
 
 
@@ -244,7 +244,7 @@ def _unpack(record: Record, arrays: Arrays) -> State:
 def _check(state: State, identity: Mapping[str, Any]) -> None:
     """Check that the stages are those of a run, and that all factors fit the data."""
     names = tuple(stage.name for stage in state.stages)
-    if names not in (_STAGES[: len(names)], ("final",)):
+    if names not in (_STAGES[: len(names)], ("start", "final")):
         raise ValueError(f"its stages are {', '.join(names)}")
     if not all(stage.status in _SAVED_STATUSES for stage in state.stages):
         raise ValueError("a stage did not end, but others follow it")

@@ -26,9 +26,14 @@ def random(
 def nndsvd(
     data: DataMatrix, r: int, rng: np.random.Generator, check: Check | None = None
 ) -> Factors:
-    """Nonnegative parts of the leading singular pairs; what is zero stays zero."""
+    """Nonnegative parts of the leading singular pairs; what is zero stays zero.
+
+    X may need more components than it has singular values, so a component is never zero as a whole:
+    no solver could revive it.
+    """
     svd = data.svd(r, check)
-    return nonnegative_pairs(svd.Ut, svd.Vt, svd.s)
+    least = np.finfo(svd.s.dtype).eps * svd.s[0]
+    return nonnegative_pairs(svd.Ut, svd.Vt, np.maximum(svd.s, least))
 
 
 def nndsvda(
