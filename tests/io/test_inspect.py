@@ -107,3 +107,12 @@ def test_axes_without_data_are_refused():
     data = Dataset("x", None, None, Axis("a", np.arange(2)), Axis("b", np.arange(3)))
     with pytest.raises(ValueError, match="'x' has axes but no data"):
         describe(data)
+
+
+def test_extreme_and_signalling_values_give_no_warnings(tmp_path):
+    X = np.full((3, 2), 1.7e308)
+    X[0, 0] = np.frombuffer(bytes.fromhex("010000000000f07f"), "<f8")[0]  # a signalling NaN
+    np.save(tmp_path / "x.npy", X)
+    facts = describe(read(tmp_path / "x.npy"))
+    assert facts["nan"] == 1
+    assert facts["mean"] == pytest.approx(1.7e308)

@@ -71,3 +71,12 @@ def test_matrix_market_that_ends_in_half_a_number_is_refused(tmp_path, refused):
 def test_matrix_market_cut_short_is_refused(tmp_path, X, refused, cut):
     mmwrite(tmp_path / "x.mtx", X)
     refused(cut(tmp_path / "x.mtx"))
+
+
+@pytest.mark.parametrize("layout", ["array", "coordinate"])
+@pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 0)])
+def test_a_matrix_without_rows_or_columns_is_refused(tmp_path, refused, layout, shape):
+    entries = " 0" if layout == "coordinate" else ""
+    text = f"%%MatrixMarket matrix {layout} real general\n{shape[0]} {shape[1]}{entries}\n1.0\n"
+    (tmp_path / "x.mtx").write_text(text)
+    refused(tmp_path / "x.mtx", f"an empty matrix, {shape[0]} × {shape[1]}")

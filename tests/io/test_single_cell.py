@@ -62,3 +62,14 @@ def test_without_anndata_the_command_is_given(tmp_path, X, needs):
     path = write(tmp_path / "x.h5ad", X)
     message = needs(path, "anndata", "anndata", "single-cell")
     assert message.startswith("reading .h5ad needs anndata")
+
+
+def test_an_attribute_that_became_a_list_is_refused(tmp_path, X, refused):
+    anndata.AnnData(X).write_h5ad(tmp_path / "x.h5ad")
+    with h5py.File(tmp_path / "x.h5ad", "a") as file:
+        kind = h5py.vlen_dtype(np.dtype("i4"))
+        del file["var"].attrs["_index"]
+        lists = np.empty(1, dtype=object)
+        lists[0] = np.array([1, 2], dtype="i4")
+        file["var"].attrs.create("_index", lists, shape=(1,), dtype=kind)
+    refused(tmp_path / "x.h5ad", "attribute '_index' is damaged")

@@ -50,9 +50,19 @@ def _tree_size(path: Path, group: Any, name: str, depth: int) -> int:
     parts = name.split("/")
     refuse_links(path, group, ["/".join(parts[: k + 1]) for k in range(len(parts))])
     item = group[name]
+    _check_attributes(item)
     if hasattr(item, "shape"):
         return _size(path, item)
     return sum(_tree_size(path, item, inner, depth + 1) for inner in item)
+
+
+def _check_attributes(item: Any) -> None:
+    """Refuse lists of any length, which AnnData does not write and at which h5py may crash."""
+    h5py = library("h5py", "HDF5", "h5py", "hdf5")
+    for k in range(h5py.h5a.get_num_attrs(item.id)):
+        attribute = h5py.h5a.open(item.id, index=k)
+        if isinstance(attribute.get_type(), h5py.h5t.TypeVlenID):
+            raise ValueError(f"attribute {attribute.name.decode(errors='replace')!r} is damaged")
 
 
 def refuse_links(path: Path, group: Any, names: Iterable[str]) -> None:

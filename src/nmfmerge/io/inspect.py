@@ -10,6 +10,7 @@ from nmfmerge.datasets.base import Dataset
 _DYNAMIC_RANGE = 1e6  # largest over typical value from which a least-squares fit sees little else
 
 
+@np.errstate(all="ignore")  # extreme and signalling values are told, not warned of
 def describe(data: Dataset) -> dict[str, Any]:
     """Describe a data set, for people and as JSON.
 
@@ -67,8 +68,7 @@ def _range(values: np.ndarray, size: int) -> dict[str, Any]:
     ends = [float(values.min()), float(values.max())] if values.size else []
     if values.size < size:
         ends.append(0.0)
-    with np.errstate(over="ignore"):
-        mean = float(values.sum(dtype=np.float64)) / size
+    mean = float(values.sum(dtype=np.float64)) / size
     if not np.isfinite(mean):
         mean = float((values / size).sum(dtype=np.float64))
     return {"min": min(ends), "max": max(ends), "mean": mean, "negative": negative, **bad}

@@ -17,6 +17,8 @@ def read_mtx(path: Path, memory: Memory) -> Dataset:
     """Read a Matrix Market file."""
     with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as raw:
         rows, columns, entries, layout, *_ = mminfo(_Lines(path, Metered(raw, memory)))
+        if rows < 1 or columns < 1:  # SciPy would divide by them
+            raise FormatError(f"{path} holds an empty matrix, {rows} × {columns}: store entries")
         if layout == "array":
             memory.array((rows, columns))
         else:

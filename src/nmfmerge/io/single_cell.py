@@ -1,6 +1,8 @@
 """AnnData files: cells × genes, with the names of both; a sparse matrix stays sparse."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -29,9 +31,14 @@ def read_h5ad(path: Path, memory: Memory, layer: str | None = None) -> Dataset:
         place = "X" if layer is None else f"layers/{layer}"
         memory.needs(tree_size(path, file, (place, "obs", "var")))
         X = read_elem(file[place])
-        cells, genes = (
-            np.array(read_elem(file[key]).index, dtype=np.str_) for key in ("obs", "var")
-        )
+        cells, genes = (_index(file[key], read_elem) for key in ("obs", "var"))
     if X is None:
         raise FormatError(f"{path} has no X: choose one of its layers ({known}) with layer=")
     return build(path, X, Axis("cell", cells), Axis("gene", genes), memory=memory)
+
+
+def _index(frame: Any, read_elem: Callable[[Any], Any]) -> np.ndarray:
+    """The names of the rows of a stored data frame, whose other columns are not read."""
+    if "_index" in frame.attrs:
+        return np.array(read_elem(frame[frame.attrs["_index"]]), dtype=np.str_)
+    return np.array(read_elem(frame).index, dtype=np.str_)  # of an early version
