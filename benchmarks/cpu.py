@@ -155,8 +155,8 @@ def _threads(name, X, r):
     )
     whole = fastest(
         {name: lambda: nmf_merge(X, r) for name in ("one", "usual")},
-        repeats=3,
-        seconds=0.5,
+        repeats=2,
+        seconds=0.3,
         contexts={"one": one_thread},
     )
     return {

@@ -19,7 +19,9 @@ from nmfmerge.kernels.blocks import kernel, n_blocks
 
 _FLOPS_PER_THREAD = 5e6  # of a kernel, where waking threads pays:
 _LEAST_FLOPS = 1.5e7
-_LARGE_PRODUCT = 5e8  # flops of a product beside which everything else is small
+
+# Share of the cores that BLAS gets for products of fewer flops than these; all of them beyond.
+_BLAS_SHARES = ((1e8, 5 / 8), (5e8, 3 / 4))
 
 
 @cache
@@ -103,13 +105,11 @@ def blas_for(flops: float) -> Any:
     """Context in which BLAS has as many threads as serve a fit with products of so many flops.
 
     BLAS's threads wait for their next product by spinning, on cores that the rest of an iteration
-    needs, and on a busy machine they wait for one another. So they get half of the cores unless
-    products are so large that nothing else counts, and one if BLAS has no products to do.
+    needs, and on a busy machine they wait for one another. So they get all cores only if products
+    are so large that nothing else counts, and one if BLAS has no products to do.
     """
-    if flops == 0:
-        return _blas().at_most(1)
-    available = available_threads()
-    return _blas().at_most(available if flops >= _LARGE_PRODUCT else max(1, available // 2))
+    share = next((share for limit, share in _BLAS_SHARES if flops < limit), 1.0)
+    return _blas().at_most(max(1, int(share * available_threads())) if flops > 0 else 1)
 
 
 def over_blocks(
