@@ -8,13 +8,15 @@ from scipy.optimize import linear_sum_assignment
 
 from nmfmerge import validation as check
 from nmfmerge.data import DataMatrix
+from nmfmerge.kernels import blas_for
 from nmfmerge.solvers.point import Point, percent
 
 
 def fitting_error(X: Any, W: np.ndarray, H: np.ndarray) -> float:
     """Fitting error 100·‖X − WH‖²/‖X‖², in percent, accurate near an exact fit too."""
     data, Wt, H = _check(X, W, H)
-    return percent(data.residual_norm2(Wt, H), data.norm2)
+    with blas_for(data.blas_flops(len(H))):
+        return percent(data.residual_norm2(Wt, H), data.norm2)
 
 
 def kkt_residual(X: Any, W: np.ndarray, H: np.ndarray) -> float:

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from time import perf_counter
 from types import TracebackType
@@ -149,13 +149,14 @@ class Run:
 
     def result(self) -> Factorization:
         """The factors of X, with the record of the run."""
-        if self.status in (Status.MAX_TIME, Status.CALLBACK, Status.INTERRUPTED):
-            self._settle_for_best()
-        try:
-            factorization = self._factorization()
-        except KeyboardInterrupt:  # all is done but this: do it all the same
-            self.status = Status.INTERRUPTED
-            factorization = self._factorization()
+        with self._blas():
+            if self.status in (Status.MAX_TIME, Status.CALLBACK, Status.INTERRUPTED):
+                self._settle_for_best()
+            try:
+                factorization = self._factorization()
+            except KeyboardInterrupt:  # all is done but this: do it all the same
+                self.status = Status.INTERRUPTED
+                factorization = self._factorization()
         if self.status is Status.INTERRUPTED:
             raise Interrupted(factorization)
         if self.status in (Status.MAX_ITER, Status.MAX_TIME):
@@ -192,8 +193,11 @@ class Run:
     def __enter__(self) -> "Run":
         if self.checkpoint is not None:
             self._context.enter_context(self.checkpoint)  # locks it
-        self._context.enter_context(blas_for(self.data.blas_flops(self.n_components)))
+        self._context.enter_context(self._blas())
         return self
+
+    def _blas(self) -> AbstractContextManager[None]:
+        return blas_for(self.data.blas_flops(self.n_components))
 
     def __exit__(
         self,

@@ -137,6 +137,17 @@ def test_projected_gradient_steps_equal_their_numpy_twins():
     assert kernels.projected_norm(F, gradient, lengths) == pytest.approx(expected, rel=1e-13)
 
 
+@pytest.mark.parametrize(("r", "p"), [(1, 1), (3, 1023), (20, 1024), (7, 5000)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_thin_gram_is_the_gram_for_any_number_of_threads(r, p, dtype, three_threads, monkeypatch):
+    F = problem(r, p, dtype)[0]
+    shared = kernels.thin_gram(F, np.empty((r, r), dtype))
+    monkeypatch.setattr(parallel, "available_threads", lambda: 1)
+    np.testing.assert_array_equal(kernels.thin_gram(F, np.empty((r, r), dtype)), shared)
+    expected = F.astype(float) @ F.T.astype(float)
+    np.testing.assert_allclose(shared, expected, rtol=1e-12 if dtype == np.float64 else 1e-5)
+
+
 def test_inner_product_sums_in_double_precision():
     F, _, C = problem(5, 3000, np.float32)
     expected = np.vdot(F.astype(float), C.astype(float))

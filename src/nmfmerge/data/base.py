@@ -34,6 +34,10 @@ class DataMatrix(ABC):
     def WtX(self, Wt: np.ndarray, out: np.ndarray) -> np.ndarray:
         """Cross product Wᵀ X, r × n, into ``out``."""
 
+    def gram(self, F: np.ndarray, out: np.ndarray) -> np.ndarray:
+        """F Fᵀ of a factor into ``out``, as goes best with the products of this kind of data."""
+        return np.dot(F, F.T, out=out)
+
     @abstractmethod
     def residual_norm2(self, Wt: np.ndarray, H: np.ndarray) -> float:
         """‖X − WH‖², accurate near an exact fit too; costs about half an iteration."""

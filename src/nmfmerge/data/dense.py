@@ -30,7 +30,7 @@ class DenseData(DataMatrix):
         self.X, self.scale = split_scale(X, unit_exponent)
         self.shape = X.shape
         self.dtype = X.dtype
-        squares = sum(float(np.vdot(block, block)) for block in _float64_blocks(self.X))
+        squares = sum(_squares(block) for block in _float64_blocks(self.X))
         self.norm2 = squares * self.scale**2
         self.mean = float(self.X.mean(dtype=np.float64)) * self.scale
 
@@ -94,6 +94,11 @@ class DenseData(DataMatrix):
         return TruncatedSVD.signed(right, s, left)
 
 
+def _squares(block: np.ndarray) -> float:
+    """Sum of squares, without waking the threads of BLAS."""
+    return float(np.einsum("ij,ij->", block, block))
+
+
 def _rows_per_block(X: np.ndarray) -> int:
     return max(1, _BLOCK_BYTES // (8 * X.shape[1]))
 
@@ -115,5 +120,5 @@ def _residual_norm2(X: np.ndarray, scale: float, Wt: np.ndarray, H: np.ndarray) 
         residual = W_block @ H64
         block = X[start : start + rows]
         residual -= block if scale == 1 else block * np.float64(scale)
-        total += float(np.vdot(residual, residual))
+        total += _squares(residual)
     return total

@@ -10,9 +10,10 @@ from nmfmerge.data.base import DataMatrix
 from nmfmerge.data.csr import gather_, residual_sums_, scatter_
 from nmfmerge.data.digest import digest
 from nmfmerge.data.scale import split_scale
-from nmfmerge.kernels import available_threads, gram64, in_threads
+from nmfmerge.kernels import available_threads, gram64, in_threads, thin_gram
 
 _WORTH_SHARING = 100_000  # stored values
+_THIN = 32  # components, up to which our own Gram is as fast as that of BLAS
 
 
 class SparseData(DataMatrix):
@@ -46,6 +47,10 @@ class SparseData(DataMatrix):
         """Cross product Wᵀ X, r × n, into ``out``."""
         product = self._scatter if self.X.format == "csr" else self._gather
         return product(Wt, out)
+
+    def gram(self, F: np.ndarray, out: np.ndarray) -> np.ndarray:
+        """Our own for few components: waking BLAS costs more than a sparse product."""
+        return thin_gram(F, out) if len(F) <= _THIN else super().gram(F, out)
 
     def residual_norm2(self, Wt: np.ndarray, H: np.ndarray) -> float:
         """‖X − WH‖²: exact on the stored values, by Grams on the rest."""

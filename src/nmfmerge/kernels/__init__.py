@@ -13,7 +13,7 @@ same bits for any number of threads.
 from nmfmerge.kernels.alspgrad import projected_norm, projected_step_
 from nmfmerge.kernels.extrapolate import extrapolate_
 from nmfmerge.kernels.gcd import gcd_largest_decrease, gcd_sweep_
-from nmfmerge.kernels.gram import gram64
+from nmfmerge.kernels.gram import gram64, thin_gram
 from nmfmerge.kernels.hals import hals_sweep_
 from nmfmerge.kernels.mu import mu_step_
 from nmfmerge.kernels.nnls import nnls_columns
@@ -36,4 +36,5 @@ __all__ = [
     "note_steps_",
     "projected_norm",
     "projected_step_",
+    "thin_gram",
 ]

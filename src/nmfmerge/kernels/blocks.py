@@ -28,8 +28,3 @@ def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
     round differently: one in the process that compiles it, the other where it comes from the cache.
     """
     return numba.njit(inline="always", **_OPTIONS)(function)
-
-
-def n_blocks(p: int) -> int:
-    """Count the blocks that ``p`` columns make."""
-    return -(-p // BLOCK)

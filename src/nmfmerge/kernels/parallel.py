@@ -7,7 +7,7 @@ The caller takes the first share itself, so a full pool (several fits at once) d
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from threading import Lock
 from typing import Any
@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from nmfmerge.kernels.blocks import kernel, n_blocks
+from nmfmerge.kernels.blocks import BLOCK, kernel
 
-_FLOPS_PER_THREAD = 5e6  # of a kernel, where waking threads pays:
-_LEAST_FLOPS = 1.5e7
+_FLOPS_PER_THREAD = 2.5e6  # of a kernel, where waking threads pays:
+_LEAST_FLOPS = 1e7
 
 # Share of the cores that BLAS gets for products of fewer flops than these; all of them beyond.
 _BLAS_SHARES = ((1e8, 5 / 8), (5e8, 3 / 4))
@@ -101,7 +101,7 @@ def available_threads() -> int:
     return _blas().available()
 
 
-def blas_for(flops: float) -> Any:
+def blas_for(flops: float) -> AbstractContextManager[None]:
     """Context in which BLAS has as many threads as serve a fit with products of so many flops.
 
     BLAS's threads wait for their next product by spinning, on cores that the rest of an iteration
@@ -113,7 +113,12 @@ def blas_for(flops: float) -> Any:
 
 
 def over_blocks(
-    kernel: Callable[..., None], F: np.ndarray, n_notes: int, flops: float, *arguments: Any
+    kernel: Callable[..., None],
+    F: np.ndarray,
+    n_notes: int,
+    flops: float,
+    *arguments: Any,
+    width: int = BLOCK,
 ) -> np.ndarray:
     """Call ``kernel(F, *arguments, notes, first, last)`` over all blocks of columns of F.
 
@@ -128,12 +133,14 @@ def over_blocks(
         How many numbers the kernel notes for a block.
     flops : float
         Rough work of the whole; small work stays in this thread.
+    width : int
+        Columns in a block.
 
     Returns
     -------
     notes : float64 array (n_blocks, n_notes)
     """
-    n = n_blocks(F.shape[1])
+    n = -(-F.shape[1] // width)
     notes = np.empty((n, n_notes))
     shares = 1
     if flops >= _LEAST_FLOPS:

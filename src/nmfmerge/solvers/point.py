@@ -37,8 +37,7 @@ class Point:
     def gram(self, side: Side) -> np.ndarray:
         """WᵀW or HHᵀ."""
         if "gram " + side not in self._fresh:
-            F = self.factor(side)
-            np.dot(F, F.T, out=self._gram[side])
+            self.data.gram(self.factor(side), out=self._gram[side])
             self._fresh.add("gram " + side)
         return self._gram[side]
 
