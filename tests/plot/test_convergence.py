@@ -16,7 +16,7 @@ def test_stages_are_marked_and_named_with_their_errors(run):
     _, result = run
     figure = plot.convergence(result)
     upper, lower = figure.axes
-    names = ["initial", "recover", "overcomplete", "merge", "final"]
+    names = ["start", "initial", "recover", "overcomplete", "merge", "final"]
     for ax in (upper, lower):
         assert sorted(marks(ax)) == sorted(f"stage {name}" for name in names)
     texts = [text.get_text() for text in figure.legends[0].get_texts()]
@@ -50,7 +50,7 @@ def test_one_stage_without_errors_and_no_stage(plain_run):
     figure = plot.convergence(plain_run)
     upper, _ = figure.axes
     (ends,) = [line for line in upper.lines if line.get_gid() == "stages"]
-    np.testing.assert_array_equal(ends.get_ydata(), [plain_run.stages[0].fitting_error])
+    np.testing.assert_array_equal(ends.get_ydata(), [s.fitting_error for s in plain_run.stages])
     exact = plot.convergence(nmf(np.ones((4, 3)), 1))
     exact.draw_without_rendering()
     none = Factorization(np.ones((2, 1)), np.ones((1, 2)), 0.0, 0.0, (), Status.DONE, 0.0)

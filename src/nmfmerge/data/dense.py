@@ -11,7 +11,7 @@ from nmfmerge.data.base import DataMatrix
 from nmfmerge.data.digest import digest
 from nmfmerge.data.scale import split_scale
 from nmfmerge.data.svd import Check, TruncatedSVD
-from nmfmerge.kernels import gram64
+from nmfmerge.kernels import blas_for, gram64
 
 _SMALL_SIDE = 64  # up to this smaller side nothing is faster than the full SVD
 _GRAM_SIDE = 450  # up to this one, the eigenvectors of its Gram are, and the Gram is small
@@ -77,7 +77,8 @@ class DenseData(DataMatrix):
             if svd.s[-1] > _WELL_SEPARATED * svd.s[0]:
                 return svd
         check()
-        U, s, Vt = lapack_svd(self.X, full_matrices=False, check_finite=False)
+        with blas_for(0):  # LAPACK takes small steps, which threads only slow down
+            U, s, Vt = lapack_svd(self.X, full_matrices=False, check_finite=False)
         return TruncatedSVD.signed(U[:, :r].T.copy(), self._scaled_(s[:r]), Vt[:r].copy())
 
     def _svd_by_gram(self, r: int) -> TruncatedSVD:
@@ -85,8 +86,12 @@ class DenseData(DataMatrix):
         A = self.X if self.shape[0] >= self.shape[1] else self.X.T
         # All of them, by divide and conquer: LAPACK's other two ways return fewer eigenvectors than
         # asked for where eigenvalues are close, and change with the scale of X.
-        V = eigh(gram64(A.T), driver="evd", check_finite=False)[1][:, -r:].astype(self.dtype)
-        U, s, Yt = lapack_svd(A @ V, full_matrices=False, check_finite=False)
+        G = gram64(A.T)
+        with blas_for(0):
+            V = eigh(G, driver="evd", check_finite=False)[1][:, -r:].astype(self.dtype)
+        AV = A @ V
+        with blas_for(0):
+            U, s, Yt = lapack_svd(AV, full_matrices=False, check_finite=False)
         s = self._scaled_(s)
         left, right = U.T, Yt @ V.T
         if A is self.X:
