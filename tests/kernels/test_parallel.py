@@ -2,6 +2,7 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -133,6 +134,43 @@ def test_an_error_in_another_thread_is_raised_here():
 
     with pytest.raises(ZeroDivisionError):
         in_threads(failing, [0, 1, 2])
+
+
+def test_ctrl_c_waits_for_the_other_threads(monkeypatch):
+    """After it nobody may write to a factor any more."""
+    finished = []
+
+    def slow(first, last):
+        if first == 0:
+            raise KeyboardInterrupt
+        time.sleep(0.2)
+        finished.append(first)
+
+    with pytest.raises(KeyboardInterrupt):
+        in_threads(slow, [0, 1, 2, 3])
+    assert sorted(finished) == [1, 2]
+
+
+def test_ctrl_c_while_waiting_for_the_other_threads_is_kept_until_they_are_done(monkeypatch):
+    original, waits = parallel._Share.wait, []
+
+    def interrupted_once(self):
+        waits.append(1)
+        if len(waits) == 1:
+            raise KeyboardInterrupt
+        original(self)
+
+    monkeypatch.setattr(parallel._Share, "wait", interrupted_once)
+    finished = []
+
+    def slow(first, last):
+        if first > 0:
+            time.sleep(0.2)
+            finished.append(first)
+
+    with pytest.raises(KeyboardInterrupt):
+        in_threads(slow, [0, 1, 2, 3])
+    assert sorted(finished) == [1, 2]
 
 
 def fit(seed):

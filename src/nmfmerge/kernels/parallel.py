@@ -1,15 +1,16 @@
 """Threads: how many a fit may use, how many of them BLAS gets, and kernels dealt out to the rest.
 
 Kernels release the GIL, so plain Python threads do; they sleep when idle and fight with nobody.
-The caller takes the first share itself, so a full pool (several fits at once) delays nobody.
+They take work from one queue, which costs a third of what an executor and its futures do. The
+caller takes the first share itself, so that busy threads (several fits at once) delay nobody.
 """
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
-from threading import Lock
+from queue import SimpleQueue
+from threading import Lock, Thread
 from typing import Any
 
 import numpy as np
@@ -24,9 +25,43 @@ _LEAST_FLOPS = 1e7
 _BLAS_SHARES = ((1e8, 5 / 8), (5e8, 3 / 4))
 
 
+class _Share:
+    """A share of a kernel's work, done by another thread."""
+
+    def __init__(self, kernel: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+        self._kernel, self._arguments = kernel, arguments
+        self._running = Lock()
+        self._running.acquire()
+        self.done = False
+        self.error: BaseException | None = None
+
+    def work(self) -> None:
+        """Do it; keep an error for the thread that waits."""
+        try:
+            self._kernel(*self._arguments)
+        except BaseException as error:
+            self.error = error
+        finally:
+            self.done = True
+            self._running.release()
+
+    def wait(self) -> None:
+        """Wait until it is done, once."""
+        self._running.acquire()
+
+
 @cache
-def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="nmfmerge")
+def _queue() -> "SimpleQueue[_Share]":
+    """The queue of work, with threads that wait at it."""
+    queue: SimpleQueue[_Share] = SimpleQueue()
+
+    def serve() -> None:
+        while True:
+            queue.get().work()
+
+    for i in range(os.cpu_count() or 1):
+        Thread(target=serve, name=f"nmfmerge-{i}", daemon=True).start()
+    return queue
 
 
 class _BlasThreads:
@@ -87,7 +122,7 @@ def _blas() -> _BlasThreads:
 
 
 def _after_fork() -> None:
-    _pool.cache_clear()  # threads do not survive a fork
+    _queue.cache_clear()  # threads do not survive a fork
     if _blas.cache_info().currsize:
         _blas().after_fork()
 
@@ -165,12 +200,27 @@ def add_blocks(notes):
 def in_threads(kernel: Callable[..., None], bounds: Sequence[int], *arguments: Any) -> None:
     """Call ``kernel(*arguments, first, last)`` for each share between two bounds, all at once."""
     others = [
-        _pool().submit(kernel, *arguments, bounds[i], bounds[i + 1])
-        for i in range(1, len(bounds) - 1)
+        _Share(kernel, (*arguments, bounds[i], bounds[i + 1])) for i in range(1, len(bounds) - 1)
     ]
+    for share in others:
+        _queue().put(share)
     try:
         kernel(*arguments, bounds[0], bounds[1])
     finally:
-        wait(others)  # also after Ctrl-C: nobody may write to the factor any more
-    for other in others:
-        other.result()
+        _wait(others)
+    for share in others:
+        if share.error is not None:
+            raise share.error
+
+
+def _wait(shares: Sequence[_Share]) -> None:
+    """Wait for all, even if Ctrl-C comes meanwhile: nobody may write to a factor any more."""
+    interrupt = None
+    for share in shares:
+        while not share.done:
+            try:
+                share.wait()
+            except KeyboardInterrupt as error:
+                interrupt = error
+    if interrupt is not None:
+        raise interrupt
