@@ -79,6 +79,23 @@ def test_float32_follows_float64(kernel):
     np.testing.assert_allclose(F32, F, atol=2e-3 * F.max())
 
 
+@pytest.mark.parametrize("kernel", [hals, gcd])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("r", [3, 4])
+def test_a_component_without_curvature_to_speak_of_rests(kernel, dtype, r):
+    """The other factor has a component so small that its inverse square overflows."""
+    info = np.finfo(dtype)
+    for size in (0.0, float(info.smallest_subnormal), float(info.tiny)):
+        F, G, C = problem(r, 70, dtype)
+        G[1], G[:, 1], C[1] = 0, 0, np.sqrt(info.tiny)
+        G[1, 1] = size
+        before = F.copy()
+        kernel(kernels, F, G, C)
+        np.testing.assert_array_equal(F[1], before[1])
+        assert np.isfinite(F).all()
+        assert (before != F).any()
+
+
 @pytest.mark.parametrize("r", [1, 4, 7])
 def test_several_sweeps_are_sweeps_one_after_another(r):
     F, G, C = problem(r, 150)

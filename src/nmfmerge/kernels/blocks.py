@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
+import numpy as np
 
 BLOCK = 64
 
@@ -11,6 +12,12 @@ BLOCK = 64
 FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
 
 _OPTIONS = {"nogil": True, "fastmath": FASTMATH}
+
+
+def least_curvature(dtype: np.dtype) -> Any:
+    """Curvature G_tt up to which a component rests: its inverse, or a square, would overflow."""
+    info = np.finfo(dtype)
+    return info.tiny / info.eps
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:

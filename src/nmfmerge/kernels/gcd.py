@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from nmfmerge.kernels.blocks import BLOCK, inlined, kernel
+from nmfmerge.kernels.blocks import BLOCK, inlined, kernel, least_curvature
 from nmfmerge.kernels.parallel import add_blocks, over_blocks
 
 _STEPS = 3  # rough number of steps taken in a column, to guess the work
@@ -11,7 +11,7 @@ _STEPS = 3  # rough number of steps taken in a column, to guess the work
 def gcd_largest_decrease(F, G, C):
     """What one step of one coordinate can bring at the most."""
     flops = 2.0 * F.size * len(F)
-    return over_blocks(_decrease_blocks_, F, 1, flops, G, C).max()
+    return over_blocks(_decrease_blocks_, F, 1, flops, G, C, least_curvature(F.dtype)).max()
 
 
 def gcd_sweep_(F, G, C, threshold):
@@ -21,16 +21,17 @@ def gcd_sweep_(F, G, C, threshold):
     """
     r = len(F)
     flops = 2.0 * F.size * r * _STEPS
-    sums = add_blocks(over_blocks(_sweep_blocks_, F, 2 * r, flops, G, C, F.dtype.type(threshold)))
+    least, threshold = least_curvature(F.dtype), F.dtype.type(threshold)
+    sums = add_blocks(over_blocks(_sweep_blocks_, F, 2 * r, flops, G, C, least, threshold))
     return sums[:r], sums[r:]
 
 
 @kernel
-def _decrease_blocks_(F, G, C, notes, first, last):
+def _decrease_blocks_(F, G, C, least, notes, first, last):
     r, p = F.shape
     columns, gradients = np.empty((BLOCK, r), F.dtype), np.empty((BLOCK, r), F.dtype)
     decrease = np.empty(r, F.dtype)
-    curvature, inverse = _curvatures(G)
+    curvature, inverse = _curvatures(G, least)
     for block in range(first, last):
         width = min(BLOCK, p - block * BLOCK)
         _load_(columns, gradients, F, G, C, block * BLOCK, width)
@@ -42,12 +43,12 @@ def _decrease_blocks_(F, G, C, notes, first, last):
 
 
 @kernel
-def _sweep_blocks_(F, G, C, threshold, notes, first, last):
+def _sweep_blocks_(F, G, C, least, threshold, notes, first, last):
     r, p = F.shape
     zero = F.dtype.type(0)
     columns, gradients = np.empty((BLOCK, r), F.dtype), np.empty((BLOCK, r), F.dtype)
     decrease = np.empty(r, F.dtype)
-    curvature, inverse = _curvatures(G)
+    curvature, inverse = _curvatures(G, least)
     for block in range(first, last):
         start = block * BLOCK
         width = min(BLOCK, p - start)
@@ -79,13 +80,13 @@ def _sweep_blocks_(F, G, C, threshold, notes, first, last):
 
 
 @inlined
-def _curvatures(G):
-    """Diagonal of G and its inverse, 0 where it is 0: such coordinates rest."""
+def _curvatures(G, least):
+    """Diagonal of G and its inverse, 0 where it is next to 0: such coordinates rest."""
     r = G.shape[0]
     curvature, inverse = np.empty(r, G.dtype), np.zeros(r, G.dtype)
     for t in range(r):
         curvature[t] = G[t, t]
-        if curvature[t] > 0:
+        if curvature[t] > least:
             inverse[t] = 1 / curvature[t]
     return curvature, inverse
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from nmfmerge.kernels.blocks import BLOCK, inlined, kernel
+from nmfmerge.kernels.blocks import BLOCK, inlined, kernel, least_curvature
 from nmfmerge.kernels.parallel import add_blocks, over_blocks
 
 
@@ -10,7 +10,7 @@ def hals_sweep_(F, G, C, n_sweeps=1):
     """Sweep ``n_sweeps`` times over the components of F, in place.
 
     For component t, with the components before it already updated:
-    ``f_t ← max(0, f_t + (c_t − G_t F) / G_tt)``; t is skipped where ``G_tt = 0``.
+    ``f_t ← max(0, f_t + (c_t − G_t F) / G_tt)``; t is skipped where ``G_tt`` is zero or next to it.
 
     Parameters
     ----------
@@ -33,12 +33,13 @@ def hals_sweep_(F, G, C, n_sweeps=1):
     """
     r = len(F)
     flops = 2.0 * F.size * r * n_sweeps
-    sums = add_blocks(over_blocks(_sweep_blocks_, F, 2 * r + 1, flops, G, C, n_sweeps))
+    least = least_curvature(F.dtype)
+    sums = add_blocks(over_blocks(_sweep_blocks_, F, 2 * r + 1, flops, G, C, n_sweeps, least))
     return sums[:r], sums[r : 2 * r], sums[2 * r]
 
 
 @kernel
-def _sweep_blocks_(F, G, C, n_sweeps, notes, first, last):
+def _sweep_blocks_(F, G, C, n_sweeps, least, notes, first, last):
     r, p = F.shape
     S = np.zeros((r, BLOCK), F.dtype)  # the block of F, contiguous, padded with zeros
     A = np.zeros((4, BLOCK), F.dtype)
@@ -60,10 +61,10 @@ def _sweep_blocks_(F, G, C, n_sweeps, notes, first, last):
             # the four in its residual, and is corrected for what those before it moved.
             for t in range(0, r - 3, 4):
                 _residuals(A[0], A[1], A[2], A[3], C, G, S, t, start, width)
-                decrease += _move_four(S, A[0], A[1], A[2], A[3], G, norms, t)
+                decrease += _move_four(S, A[0], A[1], A[2], A[3], G, least, norms, t)
             for t in range(r - r % 4, r):
                 _residual(A[0], C[t], G[t], S, start, width)
-                decrease += _move_one(S, A[0], G, norms, t)
+                decrease += _move_one(S, A[0], G, least, norms, t)
         notes[block, 2 * r] = decrease
         for t in range(r):
             target = F[t, start : start + width]
@@ -122,7 +123,7 @@ def _residual(a, c, g, S, start, width):
 
 
 @inlined
-def _move_four(S, a0, a1, a2, a3, G, norms, t):
+def _move_four(S, a0, a1, a2, a3, G, least, norms, t):
     """Move components t … t + 3 to their minima, one after another; return the decrease.
 
     A component that moves by d against the residual a, with curvature g, lowers the objective by
@@ -132,7 +133,8 @@ def _move_four(S, a0, a1, a2, a3, G, norms, t):
     s0, s1, s2, s3 = S[t], S[t + 1], S[t + 2], S[t + 3]
     one = S.dtype.type(1)
     g00, g11, g22, g33 = G[t, t], G[t + 1, t + 1], G[t + 2, t + 2], G[t + 3, t + 3]
-    i0, i1, i2, i3 = _inverse(one, g00), _inverse(one, g11), _inverse(one, g22), _inverse(one, g33)
+    i0, i1 = _inverse(one, g00, least), _inverse(one, g11, least)
+    i2, i3 = _inverse(one, g22, least), _inverse(one, g33, least)
     g10, g20, g30 = G[t + 1, t], G[t + 2, t], G[t + 3, t]
     g21, g31, g32 = G[t + 2, t + 1], G[t + 3, t + 1], G[t + 3, t + 2]
     half = S.dtype.type(0.5)
@@ -184,12 +186,12 @@ def _move_four(S, a0, a1, a2, a3, G, norms, t):
 
 
 @inlined
-def _move_one(S, residual, G, norms, t):
+def _move_one(S, residual, G, least, norms, t):
     """Move one component to its minimum; return the decrease."""
     row = S[t]
     curvature = G[t, t]
     zero = S.dtype.type(0)
-    inverse = _inverse(S.dtype.type(1), curvature)
+    inverse = _inverse(S.dtype.type(1), curvature, least)
     moved, total, slope = zero, zero, zero
     for b in range(BLOCK):
         old = row[b]
@@ -205,6 +207,6 @@ def _move_one(S, residual, G, norms, t):
 
 
 @inlined
-def _inverse(one, curvature):
-    """1/curvature, or 0, which leaves a component where it is, for none."""
-    return one / curvature if curvature > 0 else one - one
+def _inverse(one, curvature, least):
+    """1/curvature, or 0, which leaves a component where it is."""
+    return one / curvature if curvature > least else one - one

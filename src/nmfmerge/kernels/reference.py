@@ -4,12 +4,14 @@ import numpy as np
 from scipy.linalg import cholesky
 from scipy.optimize import nnls
 
+from nmfmerge.kernels.blocks import least_curvature
+
 
 def hals_sweep_(F, G, C):
     """Twin of one sweep of `nmfmerge.kernels.hals.hals_sweep_`."""
     old = F.copy()
     for t in range(len(F)):
-        if G[t, t] > 0:
+        if G[t, t] > least_curvature(G.dtype):
             F[t] = np.maximum(0, F[t] + (C[t] - G[t] @ F) / G[t, t])
     gradient = G @ (F + old) / 2 - C  # in the middle: the objective is quadratic
     return *_norms(F, old), np.vdot(gradient, old - F)
@@ -73,10 +75,11 @@ def nnls_columns(G, C):
 def _single_steps(F, G, gradient):
     """Step and decrease of every coordinate moved alone (METHOD: s and d)."""
     curvature = np.diag(G)[:, None]
-    safe = np.where(curvature > 0, curvature, 1)
+    counts = curvature > least_curvature(G.dtype)
+    safe = np.where(counts, curvature, 1)
     step = np.maximum(0, F - gradient / safe) - F
     decrease = -gradient * step - 0.5 * curvature * step**2
-    return step, np.where(curvature > 0, decrease, 0)
+    return step, np.where(counts, decrease, 0)
 
 
 def _norms(F, old):
