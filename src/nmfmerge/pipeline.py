@@ -49,8 +49,8 @@ def nmf(
     n_components : int
         Rank r, from 1 to min(m, n).
     solver : {"accelerated", "hals", "gcd", "alspgrad", "mu"}
-        Algorithm. "accelerated" is HALS with extrapolation: as good at the same ``tol``, and some
-        times faster.
+        Algorithm. "accelerated" is HALS with extrapolation: as good at the same ``tol``, and
+        several times faster.
     init : {"nndsvd", "nndsvda", "nndsvdar", "random"} or (W0, H0)
         Start; given factors are not changed.
     tol : float
@@ -65,9 +65,9 @@ def nmf(
     callback : callable, optional
         Called with a `Progress` after each iteration; a true return value stops the run.
     checkpoint : path, optional
-        File to keep the state of the run in. If it is there already, the run goes on from it; on
-        the same machine and number of threads it ends at the bits of a run that was never killed.
-        A run that came to its limits goes on with its last stage when they are raised. A file
+        File to keep the state of the run in. If it exists, the run continues from it; on the
+        same machine with as many threads it ends at the bits of a run that was never killed. A
+        run that reached its limits continues its last stage when they are raised. A file
         that is damaged, or of other data or settings, is refused. The file is not deleted.
     verbose : int
         1 prints a line a stage, 2 also a line every 100 iterations.

@@ -1,4 +1,4 @@
-"""NumPy twins of the kernels, written to be read: the truth that the fast ones are held to."""
+"""NumPy twins of the kernels, written for clarity; tests compare the fast ones with them."""
 
 import numpy as np
 from scipy.linalg import cholesky
@@ -71,7 +71,7 @@ def nnls_columns(G, C):
 
 
 def _single_steps(F, G, gradient):
-    """Step and decrease of every coordinate moved alone (METHOD: s and d)."""
+    """Step and decrease of the objective for every coordinate moved alone."""
     curvature = np.diag(G)[:, None]
     safe = np.where(curvature > 0, curvature, 1)
     step = np.maximum(0, F - gradient / safe) - F
