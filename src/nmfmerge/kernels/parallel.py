@@ -1,8 +1,7 @@
-"""Threads: how many a fit may use, how many of them BLAS gets, and how kernels share their work.
+"""Threads: how many a fit may use, how many of them BLAS gets, and kernels dealt out to the rest.
 
-Kernels release the GIL, so plain Python threads are enough; idle ones sleep and take no core.
-The caller does the first share itself, so it makes progress even when the pool is full, as with
-several fits at once.
+Kernels release the GIL, so plain Python threads do; they sleep when idle and fight with nobody.
+The caller takes the first share itself, so a full pool (several fits at once) delays nobody.
 """
 
 import os
