@@ -64,5 +64,6 @@ right.set(
 )
 right.legend(frameon=False, loc="lower left", fontsize=8)
 figure.savefig(Path(__file__).with_suffix(".png"), dpi=160)
+print(f"mean: standard {standard.mean():.4f}, NMF-Merge {merged.mean():.4f}")
 print(f"best: standard {standard.min():.4f}, NMF-Merge {merged.min():.4f}")
 print(f"better on {np.sum(merged < standard - 1e-3)}, worse on {np.sum(merged > standard + 1e-3)}")

@@ -53,7 +53,7 @@ class Lock:
     """A lock beside a file, held by one run at a time; it ends with the process, however that ends.
 
     The lock is the operating system's, on an open file. A lock file that a killed process left
-    behind is therefore no obstacle. Where the file system knows no locks there is none.
+    behind is therefore no obstacle. On a file system without locks nothing is locked.
     """
 
     def __init__(self, path: Path) -> None:

@@ -67,7 +67,7 @@ def unpack_history(array: np.ndarray) -> History:
 
 
 def pack_result(result: Factorization) -> tuple[Record, Arrays]:
-    """A factorization as a record and arrays; the record also has what one may want to read."""
+    """A factorization as a record, with a summary for readers, and arrays."""
     record, arrays = pack_run(result.stages, result.merges, result.generalized_singular_values)
     summary = {
         "n_components": result.n_components,

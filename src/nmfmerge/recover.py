@@ -2,7 +2,7 @@
 
 Comes in: a data matrix and factors of rank r. Goes out: factors of rank r + k, whose new
 components point along the generalized singular vectors of (X, WH) where WH misses most.
-METHOD of the step: with U, Σ, V the leading singular triplets of X and B = (UᵀW)(HV), the SVD
+With U, Σ, V the leading singular triplets of X and B = (UᵀW)(HV), the SVD
 B Σ⁻¹ = P S Qᵀ gives the generalized singular values 1/s² and the directions Σ⁻¹q.
 """
 
@@ -27,7 +27,8 @@ def recover(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Add ``k`` components, in rounds if there are more than one round can give.
 
-    When a round brings nothing, WH has all that X has: what is left to add is zero.
+    When a round does not improve the fit, WH already has all that X has, and the components that
+    are left to add are zero.
 
     Parameters
     ----------
@@ -48,7 +49,7 @@ def recover(
         The components that came in, rescaled, then the recovered ones.
     values : float64 array (k,)
         Generalized singular value of each recovered component; infinite where WH has nothing of
-        the direction, 1 for what was left to add when WH had all of X.
+        the direction, 1 for components that are zero because WH already had all of X.
     """
     values = np.empty(0)
     while True:
@@ -66,18 +67,19 @@ def recover(
 def _recover_round(
     data: DataMatrix, Wt: np.ndarray, H: np.ndarray, k: int, check: Check | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-    """Add up to ``k`` components: as many as X and WH have directions in common to compare.
+    """Add up to ``k`` components, at most one for each singular triplet of X that is compared.
 
-    The last of what is returned is by how much ½‖X − WH‖² fell.
+    Returns Wt, H, the generalized singular values, and by how much ½‖X − WH‖² fell.
 
-    The fit never gets worse. Where H_add spans nearly all of H the old components are hardly
-    determined beside it, and the best ``a`` may throw them away before the new pairs are made
-    nonnegative; then they are kept as they are (a = 1), which step 3 can only improve.
+    The fit never gets worse. Where H_add spans nearly all of H, the best scales ``a`` of the old
+    components may be zero although the new pairs, once made nonnegative, cannot replace them. If
+    that makes the fit worse the old components are kept as they are (a = 1); the scaling of all
+    components at the end can then only improve it.
     """
     values, H_add = missing_directions(data, Wt, H, k, check)
-    if len(values) == 0:  # X = 0: nothing to point at
+    if len(values) == 0:  # X is zero and has no directions
         return Wt, H, values, 0.0
-    data.forget_svd()  # a next round asks for more triplets than there are
+    data.forget_svd()  # frees memory; a next round needs more triplets
     WtX = data.WtX(Wt, out=np.empty_like(H))
     now = _change(gram64(Wt) * gram64(H), _diagonal(WtX, H), np.ones(len(H)))
     project = _Projection(data, Wt, H, H_add)
@@ -116,7 +118,7 @@ def missing_directions(
     clear = s_k > noise
     values[clear] = 1 / s_k[clear] ** 2
     directions = Qt[smallest] / sigma
-    # Scale is of no matter below; unit rows keep every later product near 1.
+    # The scale does not matter below; with unit rows all later products are near 1.
     H_add = directions @ svd.Vt.astype(np.float64, copy=False)
     H_add /= np.linalg.norm(H_add, axis=1, keepdims=True)
     return values, H_add.astype(H.dtype)

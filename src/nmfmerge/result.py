@@ -22,7 +22,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """Per iteration of a stage: what was cheap to know.
+    """What each iteration of a stage recorded.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class Stage:
 
     @property
     def converged(self) -> bool:
-        """Whether the stage did what it was there for within its limits."""
+        """Whether the stage converged; one that does not iterate counts as converged."""
         return self.status in (Status.CONVERGED, Status.DONE)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""A run of the pipeline: the factors so far, and what to keep of them if it stops."""
+"""A run of the pipeline: its stages, the factors so far, and what is kept if it stops early."""
 
 import warnings
 from collections.abc import Callable
@@ -47,8 +47,8 @@ class Run:
     """Carries the factors from stage to stage.
 
     Used as a context: a stop by time, callback or Ctrl-C leaves the ``with`` block, and `result`
-    then returns the best that is there, with as many components as were asked for. With a
-    checkpoint, stages that are behind the run already pass without doing anything.
+    then returns the best factors found, with as many components as were asked for. Stages that a
+    checkpoint says are done are skipped.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Run:
         self._point: Point | None = None
         self._fallback: Factors | None = None  # the initial stage's solution
         self._fallback_objective = np.inf
-        self._restored: State | None = None  # until the stage it stopped in goes on
+        self._restored: State | None = None  # the stage to continue, until it is taken up
         self._context = ExitStack()
 
     def initialize(self) -> None:
@@ -86,7 +86,7 @@ class Run:
         began = perf_counter()
         try:
             start = self.start(self.limits.check_time)
-        except OutOfTime:  # a start that takes no time; the first stage will stop at once
+        except OutOfTime:  # a start that costs nothing; the first stage will stop at once
             start = INITS["random"](self.data, self.n_components, np.random.default_rng(0), None)
         self._point = Point(self.data, *start)
         self._record("start", began)
@@ -98,7 +98,7 @@ class Run:
         began = perf_counter()
         if self._restored is not None:
             began -= self._restored.stage_seconds
-        if stage == "final":  # the start and the recovery are behind
+        if stage == "final":  # nothing after this needs singular vectors
             self.data.forget_svd()
         solver = self.solver()
         outcome = self._iterate(stage, tol, solver, began)
@@ -144,7 +144,9 @@ class Run:
         Wt, H, self.merges = merge(self.point.Wt, self.point.H, self.n_components)
         self._point = Point(self.data, Wt, H)
         self._record("merge", began)
-        if self.point.objective() <= self._fallback_objective:  # from here it only gets better
+        if (
+            self.point.objective() <= self._fallback_objective
+        ):  # the final stage cannot make it worse
             self._fallback = None
 
     def result(self) -> Factorization:
@@ -154,7 +156,7 @@ class Run:
                 self._settle_for_best()
             try:
                 factorization = self._factorization()
-            except KeyboardInterrupt:  # all is done but this: do it all the same
+            except KeyboardInterrupt:  # the fit is complete: compute its error nevertheless
                 self.status = Status.INTERRUPTED
                 factorization = self._factorization()
         if self.status is Status.INTERRUPTED:
@@ -218,7 +220,7 @@ class Run:
     def _iterate(
         self, stage: str, tol: float, solver: Solver, began: float | None = None
     ) -> Outcome:
-        """Run the loop; with ``began``, as a stage that a checkpoint can cut in two."""
+        """Run the loop; with ``began``, the time its stage began, it is saved now and then."""
         before = None
         if self._restored is not None:
             before = self._restored.history

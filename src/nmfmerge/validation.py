@@ -1,4 +1,4 @@
-"""Every argument a user can give is checked here, once, before the first flop.
+"""Every argument a user can give is checked here, once, before any computation.
 
 Messages name the argument as the user typed it, what was expected, what came, and the fix.
 """
@@ -218,7 +218,7 @@ def _check_sparse(X: Any) -> Any:
 
 
 def _float_type(dtype: np.dtype) -> type:
-    """float32 and float64 stay, in native byte order; half precision grows, the rest is float64."""
+    """Half precision and float32 become float32, the rest float64, in native byte order."""
     return np.float32 if dtype.kind == "f" and dtype.itemsize <= 4 else np.float64
 
 

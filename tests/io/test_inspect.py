@@ -75,8 +75,8 @@ def test_good_data_have_no_problems():
     ("X", "words"),
     [
         (np.where(np.eye(9) > 0, 1e9, 1.0), "1.0e+09 times the typical one"),
-        (np.full((3, 3), 1e160), "too large to be squared"),
-        (np.full((3, 3), 1e-160), "All values are below"),
+        (np.full((3, 3), 1e160), "Values reach"),
+        (np.full((3, 3), 1e-160), "No value is above"),
         (np.ones((1, 9)), "a single row or column"),
         (np.zeros((3, 3)), "All entries are zero"),
         (sp.csr_matrix((3, 3)), "All entries are zero"),

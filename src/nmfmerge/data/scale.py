@@ -1,8 +1,8 @@
-"""The scale of X is taken off at the door, by a power of four, and put back at the end.
+"""X is divided by a power of four before a fit, and results are multiplied back.
 
 Inside, the largest entry of X lies in [1/4, 1), so that no square or product of a fit leaves the
-range of its numbers, and what a fit does is the same, to the bit, whatever power of four X is
-multiplied by. W and H take half of the power each, which is a power of two: both are exact.
+range of its numbers, and X times any power of four gives the same fit to the bit, scaled. W and H
+each take half of the exponent, so that both are scaled by a power of two, which is exact.
 """
 
 import math

@@ -151,11 +151,11 @@ class _Subspaces:
         self.multiply()
 
     def add(self, rows: np.ndarray) -> None:
-        """Add to V what rows have outside it. Spoils rows."""
+        """Extend V so that it spans these rows too; they are overwritten."""
         self.n_new = _extend(self.V, self.n_V, rows, self.noise * self.size)[2]
 
     def fill(self) -> None:
-        """Let V and U grow by turns until there is no room in V, or nothing new."""
+        """Extend V and U in turn until V is full or nothing new is found."""
         while self.n_new > 0:
             XtU = self.multiply()
             if 0 < len(XtU) <= len(self.V) - self.n_V:
@@ -220,14 +220,14 @@ class _Subspaces:
 def _extend(
     basis: np.ndarray, size: int, A: np.ndarray, floor: float
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """Put after the ``size`` orthonormal rows B of ``basis`` more, Q, that make up for rows A.
+    """Append orthonormal rows Q to the ``size`` rows B of ``basis``, so that both span the rows A.
 
     Returns C, R and the number of rows in Q, with A = C B + R Q. What is below ``floor`` gets no
     row in Q. A is used as scratch.
     """
     B = basis[:size]
     C, R = np.zeros((len(A), size)), np.eye(len(A))
-    # The first pass gives unit rows. Of these, only rounding errors lose much in the second.
+    # The first pass gives unit rows. Those that are short after the second are rounding errors.
     for least in (floor, 0.5):
         D = A @ B.T
         for part in _column_parts(A):
@@ -247,12 +247,12 @@ def _norms(rows: np.ndarray) -> np.ndarray:
 
 
 def _mix_(A: np.ndarray, rows: np.ndarray) -> None:
-    """Replace the first rows by A times as many rows as A has columns."""
+    """Replace the first len(A) rows by A times the first A.shape[1] rows."""
     for part in _column_parts(rows):
         rows[: len(A), part] = A @ rows[: A.shape[1], part]
 
 
 def _column_parts(rows: np.ndarray) -> Iterator[slice]:
-    """Yield a few columns at a time, so that what is computed of them is small beside rows."""
+    """Yield a few columns at a time, so that temporary arrays are small."""
     for start in range(0, rows.shape[1], _COLUMNS):
         yield slice(start, start + _COLUMNS)

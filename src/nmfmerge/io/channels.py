@@ -12,7 +12,7 @@ from nmfmerge.io.errors import FormatError, ReadingWarning
 _LUMA = np.array([0.299, 0.587, 0.114])  # ITU-R 601-2, as Pillow's
 _COLOURS = {"red": 1, "green": 2, "blue": 3}
 _SILENT = 1e-4  # power of the average over that of the channels, below which nothing is left
-_WEAK = 0.25  # independent channels keep half, or a part for each
+_WEAK = 0.25  # the same, below which there is a warning; two independent channels keep 0.5
 
 Channel = int | str | None
 

@@ -1,4 +1,4 @@
-"""HDF5 files: a dataset of one. What a file says is elsewhere is not fetched from there."""
+"""HDF5 files: one of their datasets. Links to other files are not followed."""
 
 import math
 from collections.abc import Iterable

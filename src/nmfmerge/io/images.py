@@ -104,7 +104,7 @@ def _pages(file: Path, memory: Memory, held: int) -> Iterator[tuple[str, np.ndar
 
     try:
         memory.needs(held + file.stat().st_size)
-        raw = BytesIO(file.read_bytes())  # a file would be asked for all bytes it declares
+        raw = BytesIO(file.read_bytes())  # from a file, Pillow reads all that it declares
         with _any_size(Image), Image.open(raw, formats=_FORMATS) as image:
             # an MPO is a photograph with previews, not a series
             n = 1 if image.format == "MPO" else getattr(image, "n_frames", 1)
@@ -133,7 +133,7 @@ def _plain(image: Any) -> Any:
 
 @contextmanager
 def _any_size(Image: Any) -> Iterator[None]:
-    """Without Pillow's own limit on pixels: ours can be chosen."""
+    """Switch off Pillow's limit on pixels: ours is set by ``max_memory``."""
     limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
     try:
         yield

@@ -1,4 +1,4 @@
-"""What a data set holds, in numbers, and what stands in the way of a fit, in sentences."""
+"""What a data set holds, in numbers, and what could trouble a fit, in sentences."""
 
 from typing import Any
 
@@ -128,9 +128,11 @@ def _scale_problems(facts: dict[str, Any], values: np.ndarray) -> list[str]:
     if not facts["max"] or facts["max"] <= 0:
         return []
     if facts["max"] > 1e150:
-        return [f"Values reach {facts['max']:.3g}, too large to be squared: divide by the maximum."]
+        return [f"Values reach {facts['max']:.3g}: check that the file was read as it was meant."]
     if facts["max"] < 1e-150:
-        return [f"All values are below {facts['max']:.3g}: divide by the maximum."]
+        return [
+            f"No value is above {facts['max']:.3g}: check that the file was read as it was meant."
+        ]
     typical = float(np.median(values[(values > 0) & (values <= facts["max"])]))
     if facts["max"] > _DYNAMIC_RANGE * typical:
         return [

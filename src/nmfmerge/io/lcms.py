@@ -40,7 +40,7 @@ def read_andi(path: Path, memory: Memory, **bins: float) -> Dataset:
     if raw.startswith(b"\x89HDF\r\n\x1a\n"):
         raise FormatError(f"{path} is netCDF-4: convert it to netCDF-3, or to mzML")
     try:
-        points = read_andi_run(BytesIO(raw))  # a file would be asked for all bytes it declares
+        points = read_andi_run(BytesIO(raw))  # from a file, SciPy allocates all that it declares
     except KeyError as error:
         raise FormatError(
             f"{path} has no variable {error}, so it is not an LC-MS run in ANDI form: export the "

@@ -48,7 +48,7 @@ class Memory:
             )
 
     def unpacks_beyond(self) -> FormatError:
-        """The error for a file that unpacks to more than the limit, nobody knows how much."""
+        """The error for a file that unpacks to more than the limit; how much more is not known."""
         return FormatError(
             f"{self.path} unpacks to more memory than the limit of {_shown(self.limit)}: check "
             "that the file is not damaged, or read it all the same with a larger limit, such as "

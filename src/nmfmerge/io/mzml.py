@@ -61,7 +61,7 @@ def read_spectra(path: Path, ms_level: int, memory: Memory) -> Iterator[Spectrum
             elif name in _PIECES:
                 if name == "spectrum" and _level(element, groups) == ms_level:
                     yield _spectrum(element, groups, memory)
-                (above or [element])[-1].clear()  # or the whole file would gather in memory
+                (above or [element])[-1].clear()  # otherwise the file would pile up in memory
                 file.reset()
 
 

@@ -48,29 +48,43 @@ class Option:
 
 
 OPTIONS: Mapping[str, Option] = {
-    "transpose": Option(bool, "swap rows and columns"),
-    "variable": Option(str, "name of the array to read"),
-    "header": Option(bool, "whether the first line has the names of the columns"),
-    "layer": Option(str, "layer to read instead of X"),
-    "window": Option(int, "samples in a window", low=2),
-    "hop": Option(int, "samples from one window to the next; half a window if not given", low=1),
-    "mz_bin": Option(float, "width of a bin in Da", low=0, above=True),
-    "mz_min": Option(float, "lower end of the m/z range"),
-    "mz_max": Option(float, "upper end of the m/z range"),
-    "time_bin": Option(float, "width of a bin in seconds; a column a scan if not given", 0, True),
-    "time_min": Option(float, "first second to read"),
-    "time_max": Option(float, "last second to read"),
-    "ms_level": Option(int, "level of the scans to read", low=1),
+    "transpose": Option(bool, "swap rows and columns after reading"),
+    "variable": Option(str, "name of the array to read, if the file holds several"),
+    "header": Option(bool, "whether the first line of a table has the names of its columns"),
+    "layer": Option(str, "name of the layer of an .h5ad file to read instead of X"),
+    "window": Option(
+        int, "length of a window of the spectrogram in samples of sound (default: 1024)", low=2
+    ),
+    "hop": Option(
+        int,
+        "samples of sound from one window of the spectrogram to the next (default: half a window)",
+        low=1,
+    ),
+    "mz_bin": Option(
+        float, "width of a bin of m/z in Da; each is a row (default: 1)", low=0, above=True
+    ),
+    "mz_min": Option(float, "leave out points with an m/z below this"),
+    "mz_max": Option(float, "leave out points with an m/z above this"),
+    "time_bin": Option(
+        float,
+        "width of a bin of retention time in seconds; each is a column (default: each scan is a "
+        "column)",
+        low=0,
+        above=True,
+    ),
+    "time_min": Option(float, "leave out scans before this retention time, in seconds"),
+    "time_max": Option(float, "leave out scans after this retention time, in seconds"),
+    "ms_level": Option(int, "read the scans of this MS level of an mzML file (default: 1)", low=1),
     "channel": Option(
         str,
-        "number of the channel to read, from 1, or of images red, green, blue or grey; if not "
-        "given, channels of sound are averaged and colours become grey",
+        "channel to read: a number from 1, or red, green, blue or grey for images (default: the "
+        "average of the channels of sound, and grey for colours)",
         check=check_channel,
     ),
     "max_memory": Option(
         str,
-        "memory that the data may take, such as 8GB; half of the machine's if not given, and 1GB "
-        "for a file that takes more than 1000 times its size on disk",
+        "refuse a file that needs more memory than this, such as 8GB (default: half of the "
+        "machine's memory, but 1GB for a file that needs more than 1000 times its size on disk)",
         check=parse_size,
     ),
 }

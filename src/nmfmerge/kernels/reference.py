@@ -1,4 +1,4 @@
-"""NumPy twins of the kernels, written to be read: the truth that the fast ones are held to."""
+"""NumPy twins of the kernels, written for clarity; tests compare the fast ones with them."""
 
 import numpy as np
 from scipy.linalg import cholesky
@@ -73,7 +73,7 @@ def nnls_columns(G, C):
 
 
 def _single_steps(F, G, gradient):
-    """Step and decrease of every coordinate moved alone (METHOD: s and d)."""
+    """Step and decrease of the objective for every coordinate moved alone."""
     curvature = np.diag(G)[:, None]
     counts = curvature > least_curvature(G.dtype)
     safe = np.where(counts, curvature, 1)

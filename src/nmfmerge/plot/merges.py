@@ -46,7 +46,7 @@ def merges(result: Factorization) -> Figure:
 
 
 def next_merges(result: Factorization) -> MergeTree:
-    """What merging would go on with, from the final components down to one."""
+    """The merges that would come next, from the final components down to one."""
     return merge(np.ascontiguousarray(result.W.T), np.ascontiguousarray(result.H), 1)[2]
 
 

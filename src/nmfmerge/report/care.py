@@ -133,13 +133,13 @@ def _missing(result: Factorization, names: list[str]) -> list[str]:
     if len(values) == 0 or np.min(values) < MISSING:
         return []
     which = (
-        "the direction that was added was one of which"
+        "the component that was added points"
         if len(values) == 1
-        else f"all {len(values)} directions that were added were ones of which"
+        else f"all {len(values)} components that were added point"
     )
     return [
-        f"Components may still be missing: {which} the first solution had less than a tenth "
-        f"(generalized singular values from {number(np.min(values))} upwards). More extra "
+        f"Components may still be missing: {which} where the first solution had less than a tenth "
+        f"of X (generalized singular values from {number(np.min(values))} upwards). More extra "
         "components might improve the fit."
     ]
 

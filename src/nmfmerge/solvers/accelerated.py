@@ -1,10 +1,10 @@
 """Accelerated HALS: several sweeps per cross product, and extrapolation with restarts.
 
 After Ang & Gillis 2019 (extrapolated HALS) and Gillis & Glineur 2012 (several sweeps). What is new
-here: a step whose objective rises is taken back to the last point that was accepted, from where a
-plain step cannot rise, so the objective of accepted points never does; near an exact fit, where the
-objective is a small difference of large numbers, the rise is summed up from its parts instead; and
-the step rule's ``tol`` is calibrated to mean what it means for HALS.
+here: if the objective rises, the step is undone and a plain step, which cannot raise it, is taken
+from the last accepted point, so the objective of accepted points never rises; near an exact fit,
+where the objective is a small difference of large numbers, the rise is summed from its parts; and
+the step rule is calibrated so that ``tol`` means what it means for HALS.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from nmfmerge.kernels import extrapolate_, hals_sweep_, inner_product
 from nmfmerge.solvers.hals import HALS
 from nmfmerge.solvers.point import Point, Side
 
-_SWITCH = 1e-2  # plain HALS until components move no more than this: it chooses the basin
+_SWITCH = 1e-2  # plain HALS until no component moves more: it decides which optimum is reached
 _SWEEPS = 4
 _WEIGHT = 0.5  # of the first extrapolation
 _GROWTH = 1.05  # of the weight, after a step that was accepted
@@ -59,7 +59,7 @@ class AcceleratedHALS(HALS):
         self._momentum = _Momentum.from_arrays(point, state) if state else None
 
     def _extrapolated_step(self, point: Point, momentum: "_Momentum") -> None:
-        """Extrapolate and sweep; where that rises, go back and sweep without extrapolation."""
+        """Extrapolate and sweep; if the objective rises, go back and sweep from there instead."""
         if momentum.rest:
             self._try(point, momentum, 0.0)
         elif self._try(point, momentum, momentum.weight) > 0:

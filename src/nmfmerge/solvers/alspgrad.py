@@ -10,17 +10,17 @@ _SIGMA = 0.01
 _TRIALS = 20
 _INNER_ITERATIONS = 200
 _REDUCTION = 0.1
-_PARTS = 16  # in which the columns of a trial step are looked at,
-_LEAST_PART = 256  # of no fewer columns than this
+_PARTS = 16  # the columns of a trial step are tried in this many parts,
+_LEAST_PART = 256  # each of at least this many columns
 
 
 class ALSPGrad(Solver):
     """Each factor by projected gradient with Lin's step search, H first.
 
     A subproblem is solved to a tenth of the projected-gradient norm it begins with, or of the norm
-    at zero if that is less: a start far too large would else end at zero, where nothing moves.
-    Unlike an absolute tolerance this does the same on scaled data, and an iteration never stands
-    still before there is nothing to gain.
+    at zero if that is less: otherwise a start that is far too large would end at zero, where
+    nothing moves. Unlike an absolute tolerance this does not depend on the scale of X, and every
+    iteration makes progress until there is nothing to gain.
 
     Each subproblem is solved as if G had a unit diagonal: with D = diag(G)^½, the steps and norms
     are those of Lin on F' = D F, G' = D⁻¹ G D⁻¹, C' = D⁻¹ C. The result then does not depend on how

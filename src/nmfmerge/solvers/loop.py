@@ -16,7 +16,7 @@ _REPORT_EVERY = 100
 
 
 class OutOfTime(Exception):
-    """The time of a run was over in the middle of a step that does not iterate."""
+    """The time of a run was used up in a step that does not iterate."""
 
 
 @dataclass(frozen=True)
@@ -124,8 +124,8 @@ class Loop:
     """Iterations of a solver on a point, until the step rule holds or a limit is reached.
 
     The step rule: ‖new − old‖ ≤ tol·‖new + old‖ for every column of W and row of H.
-    Iterating over the loop does its work, one iteration at a time; in between, its history is
-    complete and it could be continued by another loop that gets that history as ``before``.
+    Iterating over the loop runs the solver, one iteration at a time. Between two iterations the
+    history is complete, and another loop that gets it as ``before`` could continue.
     """
 
     def __init__(
@@ -160,9 +160,9 @@ class Loop:
         return self.outcome()
 
     def cut_off(self) -> None:
-        """Note that an iteration was interrupted, and leave the better of its two ends in place."""
+        """Note that an iteration was interrupted, and keep the better of the points around it."""
         self._status = Status.INTERRUPTED
-        self.point.forget_products()  # the cut may have come before a change was noted
+        self.point.forget_products()  # it may have been interrupted before a change was noted
         self.solver.tidy_(self.point)
 
     def history(self) -> History:
