@@ -104,7 +104,7 @@ def test_a_run_that_stopped_in_the_start_can_be_reported(X, slow):
     with pytest.warns(ConvergenceWarning, match="max_time"):
         result = nmf(X, 2, max_time=SECONDS)
     assert "max_time" in str(result)
-    assert "had not converged" in report.page(result)
+    assert "has not converged" in report.page(result)
 
 
 @pytest.mark.parametrize("init", ["random", "nndsvd"])
