@@ -11,6 +11,14 @@ settings.register_profile("fixed", deadline=None, derandomize=True, max_examples
 settings.load_profile("fixed")
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m chooses by markers
+def pytest_collection_modifyitems(items):
+    """Mark the tests that need the real data, so that ``-m real_data`` runs these alone."""
+    for item in items:
+        if "real" in getattr(item, "fixturenames", ()):
+            item.add_marker("real_data")
+
+
 @pytest.fixture
 def rng():
     return np.random.default_rng(7)

@@ -90,3 +90,15 @@ def test_shapes_that_do_not_fit_are_refused(rng):
         metrics.subspace_mismatch(rng.random((5, 2)), rng.random((5, 3)))
     with pytest.raises(ValueError, match=r"for X \(6, 4\)"):
         metrics.fitting_error(np.ones((6, 4)), np.ones((5, 2)), np.ones((2, 4)))
+
+
+def test_shares_add_up_and_do_not_depend_on_scale(rng):
+    W, H = rng.random((20, 4)), rng.random((4, 15))
+    WH = W @ H
+    expected = [100 * np.vdot(np.outer(W[:, k], H[k]), WH) / np.vdot(WH, WH) for k in range(4)]
+    np.testing.assert_allclose(metrics.shares(W, H), expected)
+    for big in (1e160, 1e-160):
+        np.testing.assert_allclose(metrics.shares(W * big, H / big), expected)
+        np.testing.assert_allclose(metrics.shares(W * big, H), expected)
+    np.testing.assert_array_equal(metrics.shares(0 * W, H), np.zeros(4))
+    assert metrics.shares(W[:, :0], H[:0]).shape == (0,)

@@ -11,9 +11,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from nmfmerge import Interrupted, Status, datasets, metrics, nmf, nmf_merge
 from nmfmerge.data import DenseData
-from nmfmerge.solvers import Point
+from nmfmerge.solvers import SOLVERS, Point
 
-SOLVERS = ["hals", "gcd", "alspgrad", "mu"]
 STAGES = ["start", "initial", "recover", "overcomplete", "merge", "final"]
 
 

@@ -8,7 +8,8 @@ from scipy.optimize import linear_sum_assignment
 
 from nmfmerge import validation as check
 from nmfmerge.data import DataMatrix
-from nmfmerge.kernels import blas_for
+from nmfmerge.kernels import blas_for, gram64
+from nmfmerge.merge import MergeTree, merge
 from nmfmerge.solvers.point import Point, percent
 
 
@@ -74,6 +75,47 @@ def match_components(W1: np.ndarray, W2: np.ndarray) -> tuple[np.ndarray, np.nda
     cosine = W1.T @ W2
     rows, order = linear_sum_assignment(-cosine)
     return order, cosine[rows, order]
+
+
+def shares(W: np.ndarray, H: np.ndarray) -> np.ndarray:
+    """Share of each component in the fit, in percent; they add up to 100.
+
+    The share of component k is ⟨w_k h_k, WH⟩ / ‖WH‖²: its own square and half of what it has in
+    common with every other component. All zero where WH is zero.
+
+    Parameters
+    ----------
+    W, H : arrays (m, r) and (r, n)
+        Factors.
+
+    Returns
+    -------
+    share : array (r,)
+        Percent, in the order of the columns of W.
+    """
+    if len(H) == 0:
+        return np.zeros(0)
+    W, H = check.check_factors(W, H)
+    sizes = [np.abs(F).max(axis=1).astype(np.float64) for F in (W.T, H)]
+    size = sizes[0] * sizes[1]
+    if not size.any():
+        return np.zeros(len(H))
+    size /= size.max()  # so that no square is too large or too small
+    Wt, H = (_divided(F.T.astype(np.float64), s).T for F, s in zip((W.T, H), sizes, strict=True))
+    products = np.outer(size, size) * gram64(Wt) * gram64(H)
+    return 100 * products.sum(axis=1) / products.sum()
+
+
+def next_merges(W: np.ndarray, H: np.ndarray) -> MergeTree:
+    """What merging would go on with: the merges of all components down to one.
+
+    Parameters
+    ----------
+    W, H : arrays (m, r) and (r, n)
+        Nonnegative factors.
+    """
+    W, H = check.check_factors(W, H)
+    return merge(np.ascontiguousarray(W.T), np.ascontiguousarray(H), 1)[2]
 
 
 def _check(X: Any, W: Any, H: Any) -> tuple[DataMatrix, np.ndarray, np.ndarray]:

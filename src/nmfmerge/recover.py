@@ -51,6 +51,7 @@ def recover(
         Generalized singular value of each recovered component; infinite where WH has nothing of
         the direction, 1 for components that are zero because WH already had all of X.
     """
+    check = check or (lambda: None)
     values = np.empty(0)
     while True:
         Wt, H, new, gain = _recover_round(data, Wt, H, k - len(values), check)
@@ -65,7 +66,7 @@ def recover(
 
 
 def _recover_round(
-    data: DataMatrix, Wt: np.ndarray, H: np.ndarray, k: int, check: Check | None
+    data: DataMatrix, Wt: np.ndarray, H: np.ndarray, k: int, check: Check
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
     """Add up to ``k`` components, at most one for each singular triplet of X that is compared.
 
@@ -80,8 +81,10 @@ def _recover_round(
     if len(values) == 0:  # X is zero and has no directions
         return Wt, H, values, 0.0
     data.forget_svd()  # frees memory; a next round needs more triplets
+    check()
     WtX = data.WtX(Wt, out=np.empty_like(H))
     now = _change(gram64(Wt) * gram64(H), _diagonal(WtX, H), np.ones(len(H)))
+    check()
     project = _Projection(data, Wt, H, H_add)
     scales = project.old_scales(WtX)
     del WtX
@@ -89,6 +92,7 @@ def _recover_round(
         Wt_add, H_plus = nonnegative_pairs(project.new_left(a), H_add, np.ones_like(H_add[:, 0]))
         Wt_new = np.concatenate([Wt * a[:, None].astype(H.dtype), Wt_add])
         H_new = np.concatenate([H, H_plus])
+        check()
         c, change = best_scales(data, Wt_new, H_new)
         if change <= now:
             break

@@ -83,11 +83,15 @@ class Run:
         if state is not None:
             self._restore(state)
             return
-        began = perf_counter()
+        began, self._last_stage = perf_counter(), "start"
         try:
-            start = self.start(self.limits.check_time)
-        except OutOfTime:  # a start that costs nothing; the first stage will stop at once
-            start = INITS["random"](self.data, self.n_components, np.random.default_rng(0), None)
+            self._begin(self.start(self.limits.check_time), began)
+        except OutOfTime:  # factors that take no time; a checkpoint would continue from them
+            rng = np.random.default_rng(0)
+            self._begin(INITS["random"](self.data, self.n_components, rng, None), began)
+            raise
+
+    def _begin(self, start: Factors, began: float) -> None:
         self._point = Point(self.data, *start)
         self._record("start", began)
 
@@ -114,7 +118,7 @@ class Run:
         """Add ``k`` components; ``tol`` is for the loose NMF between rounds."""
         if self._is_behind("recover"):
             return
-        began = perf_counter()
+        began, self._last_stage = perf_counter(), "recover"
         self._fallback = Wt, H = self.point.Wt, self.point.H
         self._fallback_objective = self.point.objective()
         self.point.forget_products()

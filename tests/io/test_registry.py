@@ -8,7 +8,7 @@ import pytest
 
 from nmfmerge import io
 from nmfmerge.io import FORMATS, FormatError, MissingLibrary, read
-from nmfmerge.io.options import OPTIONS, for_command_line
+from nmfmerge.io.options import OPTIONS
 
 FILES = sorted({suffix for fmt in FORMATS.values() for suffix in fmt.suffixes})
 
@@ -136,19 +136,3 @@ def test_a_file_that_asks_for_too_much_memory_is_refused(tmp_path, refused):
     path = tmp_path / "huge.npy"
     path.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode())
     refused(path)
-
-
-@pytest.mark.parametrize(
-    ("message", "shown"),
-    [
-        ("choose one with variable=; it has 'X'", "choose one with --variable; it has 'X'"),
-        ("leave out variable='X'", "leave out --variable 'X'"),
-        ('read it with max_memory="8GB"', 'read it with --max-memory "8GB"'),
-        ("widen mz_min to mz_max", "widen --mz-min to --mz-max"),
-        ("choose another ms_level", "choose another --ms-level"),
-        ("fewer than one window of 1024", "fewer than one window of 1024"),
-        ("data/mz_bin/channel=2.csv is empty", "data/mz_bin/channel=2.csv is empty"),
-    ],
-)
-def test_messages_have_options_as_they_are_typed_in_a_shell(message, shown):
-    assert for_command_line(message) == shown

@@ -13,7 +13,7 @@ def test_a_shuffled_solution_is_matched_with_itself(run):
     figure = plot.comparison(result, other, data)
     bars = [bar.get_height() for bar in figure.axes[0].patches]
     np.testing.assert_allclose(bars, 1)
-    order = np.argsort(-plot.shares(result))
+    order = np.argsort(-metrics.shares(result.W, result.H))
     back = np.argsort(shuffle)
     rows = [ax.get_ylabel() for ax in figure.axes[1::2]]
     assert rows == [f"{k + 1} and {back[k] + 1}" for k in order]
@@ -26,7 +26,7 @@ def test_bars_are_the_cosines_of_the_matching(run, plain_run):
     _, result = run
     _, cosine = metrics.match_components(result.W, plain_run.W)
     figure = plot.comparison(result, plain_run)
-    order = np.argsort(-plot.shares(result))
+    order = np.argsort(-metrics.shares(result.W, result.H))
     np.testing.assert_allclose([b.get_height() for b in figure.axes[0].patches], cosine[order])
     ticks = [text.get_text() for text in figure.axes[0].get_xticklabels()]
     assert ticks == [str(k + 1) for k in order]

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from nmfmerge import Factorization, Status, nmf, plot
+from nmfmerge import Factorization, Status, metrics, nmf, plot
 from nmfmerge.datasets import Axis, Dataset
 
 
@@ -21,14 +21,14 @@ def test_shares_add_up_and_are_those_of_the_product(run):
         np.vdot(np.outer(w, h), WH) / np.vdot(WH, WH)
         for w, h in zip(result.W.T, result.H, strict=True)
     ]
-    np.testing.assert_allclose(plot.shares(result), 100 * np.array(parts))
-    assert plot.shares(result).sum() == pytest.approx(100)
+    np.testing.assert_allclose(metrics.shares(result.W, result.H), 100 * np.array(parts))
+    assert metrics.shares(result.W, result.H).sum() == pytest.approx(100)
 
 
 def test_lines_are_the_factors_along_the_axes_in_order_of_share(run):
     data, result = run
     figure = plot.components(result, data)
-    order = np.argsort(-plot.shares(result))
+    order = np.argsort(-metrics.shares(result.W, result.H))
     assert isinstance(figure, Figure)
     assert len(figure.axes) == 10
     assert labels(figure) == [f"component {k + 1}" for k in order]
@@ -54,7 +54,7 @@ def test_which_chooses_and_orders(run):
 def test_pixels_are_folded_to_pictures(movie):
     data, result = movie
     figure = plot.components(result, data)
-    first = int(np.argmax(plot.shares(result)))
+    first = int(np.argmax(metrics.shares(result.W, result.H)))
     np.testing.assert_array_equal(
         figure.axes[0].images[0].get_array(), data.picture(result.W[:, first])
     )
@@ -65,7 +65,7 @@ def test_pixels_are_folded_to_pictures(movie):
 def test_names_become_bars_of_the_largest_entries(counts):
     data, result = counts
     figure = plot.components(result, data)
-    k = int(np.argmax(plot.shares(result)))
+    k = int(np.argmax(metrics.shares(result.W, result.H)))
     top = np.argsort(-result.W[:, k])[:6]
     ax = figure.axes[0]
     assert [text.get_text() for text in ax.get_yticklabels()] == list(data.rows.values[top])

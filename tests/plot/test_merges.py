@@ -3,8 +3,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nmfmerge import Factorization, MergeTree, Status, nmf_merge, plot
-from nmfmerge.plot.merges import leaf_names, leaf_order, next_merges, roots
+from nmfmerge import Factorization, MergeTree, Status, metrics, nmf_merge, plot
+from nmfmerge.plot.merges import leaf_names, leaf_order, roots
 
 TREE = MergeTree(6, [(1, 4), (3, 6)], [1.0, 4.0])  # 1 + 4 = 6, 3 + 6 = 7; left: 0, 2, 5, 7
 
@@ -47,7 +47,7 @@ def test_dendrogram_joins_the_pairs_at_their_heights(merged):
 
 
 def test_further_merges_are_those_of_the_result(merged):
-    tree = next_merges(merged)
+    tree = metrics.next_merges(merged.W, merged.H)
     assert (tree.n_leaves, tree.n_components) == (4, 1)
     curve = plot.merges(merged).axes[1]
     coming = next(line for line in curve.lines if "not done" in line.get_label())

@@ -5,8 +5,10 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from nmfmerge import datasets, nmf, nmf_merge
+from nmfmerge import datasets, nmf, nmf_merge, plot
+from nmfmerge.cli.common import pages
 from nmfmerge.datasets import Axis, Dataset
+from nmfmerge.folder import Fit
 from nmfmerge.report import page, warnings_of
 
 VOID = {"meta", "img", "br", "hr", "link", "input"}
@@ -170,3 +172,20 @@ def test_settings_have_names_and_unset_ones_are_left_out(fitted):
     assert "Seed" in text
     assert "None" not in text
     assert "n_components" not in text
+
+
+def test_every_figure_is_drawn_once_for_the_folder_and_the_page(fitted, monkeypatch):
+    data, result = fitted
+    drawn = []
+
+    def noted(name, draw):
+        return lambda *arguments: drawn.append(name) or draw(*arguments)
+
+    for name in plot.__all__:
+        monkeypatch.setattr(plot, name, noted(name, getattr(plot, name)))
+    files = pages(Fit(result, data, {}))
+    assert sorted(drawn) == [
+        "components", "convergence", "merges", "reconstruction", "singular_values",
+    ]  # fmt: skip
+    assert len(files) == len(drawn) + 1
+    assert files["report.html"].count("<figure") == len(drawn)

@@ -45,7 +45,7 @@ def test_objective_never_rises(solver, low_rank):
     assert errors[-1] < 0.5 * errors[0]
 
 
-@pytest.mark.parametrize("solver", ["hals", "gcd", "alspgrad"])
+@pytest.mark.parametrize("solver", ["accelerated", "hals", "gcd", "alspgrad"])
 def test_converged_solution_is_a_stationary_point(solver, low_rank):
     point, outcome = run(solver, low_rank, *start(low_rank, 3), tol=1e-9, max_iter=30_000)
     assert outcome.status is Status.CONVERGED
@@ -180,7 +180,7 @@ def test_negligible_component_counts_as_settled(rng):
     assert outcome.n_iter < 50
 
 
-@pytest.mark.parametrize("solver", ["hals", "gcd", "alspgrad"])
+@pytest.mark.parametrize("solver", ["accelerated", "hals", "gcd", "alspgrad"])
 def test_a_component_revived_from_zero_is_not_taken_for_settled(solver, rng):
     X = np.kron(np.eye(2), rng.random((10, 1)) @ rng.random((1, 8)))
     Wt = np.stack([X[:, 0], np.zeros(20)])

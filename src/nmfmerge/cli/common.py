@@ -128,21 +128,13 @@ def data_again(fit: Fit, moved_to: Path | None = None) -> Dataset | None:
 
 def pages(fit: Fit) -> dict[str, str | bytes]:
     """The report and its figures, by the names they get in the folder."""
-    from nmfmerge import plot, report  # the drawing library loads for a second
+    from nmfmerge.report import page  # the drawing library loads for a second
+    from nmfmerge.report.figures import draw
 
     fit = _printable(fit)
-    drawn = {
-        "components": plot.components(fit.result, fit.data),
-        "convergence": plot.convergence(fit.result),
-    }
-    if fit.data.X is not None:
-        drawn["reconstruction"] = plot.reconstruction(fit.result, fit.data)
-    if fit.result.merges is not None:
-        drawn["merges"] = plot.merges(fit.result)
-    if fit.result.generalized_singular_values.size:
-        drawn["singular-values"] = plot.singular_values(fit.result)
+    drawn = draw(fit.result, fit.data)
     files: dict[str, str | bytes] = {f"figures/{name}.png": png(f) for name, f in drawn.items()}
-    files["report.html"] = report.page(fit.result, fit.data, fit.about)
+    files["report.html"] = page(fit.result, fit.data, fit.about, figures=drawn)
     return files
 
 

@@ -1,6 +1,5 @@
 """The options that readers take, each with its type and meaning, and their check."""
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -112,13 +111,3 @@ def check_options(options: Mapping[str, Any], known: tuple[str, ...], format_nam
         least, most = options.get(low), options.get(high)
         if least is not None and most is not None and least >= most:
             raise ValueError(f"{low}={least!r} is not below {high}={most!r}: swap them")
-
-
-def for_command_line(message: str) -> str:
-    """A message with options as they are typed in a shell: ``--mz-bin 2`` for ``mz_bin=2``."""
-    for name in OPTIONS:
-        flag = "--" + name.replace("_", "-")
-        message = re.sub(rf"(?<![\w/.-]){name}=(?=[\w'\"])", f"{flag} ", message)
-        bare = "=?" if "_" in name else "="  # a word without _ may be just that word
-        message = re.sub(rf"(?<![\w/.-]){name}{bare}(?![\w/.-])", flag, message)
-    return message

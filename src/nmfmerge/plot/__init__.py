@@ -9,7 +9,6 @@ from nmfmerge.plot.components import components
 from nmfmerge.plot.convergence import convergence
 from nmfmerge.plot.merges import merges
 from nmfmerge.plot.reconstruction import reconstruction
-from nmfmerge.plot.share import shares
 from nmfmerge.plot.singular_values import singular_values
 from nmfmerge.plot.starts import starts
 
@@ -19,7 +18,6 @@ __all__ = [
     "convergence",
     "merges",
     "reconstruction",
-    "shares",
     "singular_values",
     "starts",
 ]

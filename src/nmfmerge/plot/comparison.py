@@ -7,8 +7,7 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 
 from nmfmerge.datasets.base import Dataset
-from nmfmerge.metrics import match_components
-from nmfmerge.plot.share import shares
+from nmfmerge.metrics import match_components, shares
 from nmfmerge.plot.side import Side, sides
 from nmfmerge.plot.style import (
     BLUE,
@@ -51,7 +50,7 @@ def comparison(first: Factorization, second: Factorization, data: Dataset | None
         return words("There are no components to compare.")
     left, right = sides(first, data)
     order, cosine = match_components(first.W, second.W)
-    by_share = np.argsort(-shares(first), kind="stable")
+    by_share = np.argsort(-shares(first.W, first.H), kind="stable")
     shown = _least_alike(cosine, by_share)
     height = max(left.height, right.height) * (1.5 if len(shown) <= 4 else 1.1)
     figure = new_figure(2.4 + 0.7 + height * len(shown))

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from nmfmerge.datasets.base import Dataset
-from nmfmerge.plot.share import shares
+from nmfmerge.metrics import shares
 from nmfmerge.plot.side import Side, note, sides
 from nmfmerge.plot.style import (
     BLUE,
@@ -48,7 +48,7 @@ def components(
         One row for each component, labelled with its number, counted from 1, and its share.
     """
     left, right = sides(result, data)
-    share = shares(result)
+    share = shares(result.W, result.H)
     shown = _selected(share, which)
     if len(shown) == 0:
         return words("There are no components to draw.")

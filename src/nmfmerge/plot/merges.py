@@ -5,8 +5,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from nmfmerge.merge import MergeTree, merge
-from nmfmerge.plot.share import norm2
+from nmfmerge.kernels import gram64
+from nmfmerge.merge import MergeTree
+from nmfmerge.metrics import next_merges
 from nmfmerge.plot.style import CRIMSON, GREY, INK, NOTE, SMALL, new_figure, tidy, words
 from nmfmerge.result import Factorization
 
@@ -45,9 +46,9 @@ def merges(result: Factorization) -> Figure:
     return figure
 
 
-def next_merges(result: Factorization) -> MergeTree:
-    """The merges that would come next, from the final components down to one."""
-    return merge(np.ascontiguousarray(result.W.T), np.ascontiguousarray(result.H), 1)[2]
+def norm2(result: Factorization) -> float:
+    """‖WH‖²."""
+    return float(np.vdot(gram64(result.W.T), gram64(result.H))) if result.n_components else 0.0
 
 
 def leaf_names(result: Factorization) -> list[str]:
@@ -107,7 +108,7 @@ def _draw_tree(
 
 def _draw_penalties(ax: Axes, tree: MergeTree, result: Factorization, size2: float) -> None:
     done = 100 * tree.penalties / size2
-    coming = 100 * next_merges(result).penalties / size2
+    coming = 100 * next_merges(result.W, result.H).penalties / size2
     floor = _floor(np.concatenate([done, coming]))
     n_done = tree.n_leaves - 1 - np.arange(len(done))
     n_coming = result.n_components - 1 - np.arange(len(coming))

@@ -4,9 +4,8 @@ import numpy as np
 
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.kernels import gram64
-from nmfmerge.plot import shares
-from nmfmerge.plot.merges import next_merges
-from nmfmerge.plot.share import norm2
+from nmfmerge.metrics import next_merges, shares
+from nmfmerge.plot.merges import norm2
 from nmfmerge.plot.side import sides
 from nmfmerge.report.words import count, ended, number, percent, several
 from nmfmerge.result import Factorization, Status
@@ -59,7 +58,7 @@ def _not_converged(result: Factorization, names: list[str]) -> list[str]:
 
 
 def _zero(result: Factorization, names: list[str]) -> list[str]:
-    zero = [str(k + 1) for k in np.flatnonzero(shares(result) == 0)]
+    zero = [str(k + 1) for k in np.flatnonzero(shares(result.W, result.H) == 0)]
     if not zero:
         return []
     verb = "Component {} is zero" if len(zero) == 1 else "Components {} are zero"
@@ -68,7 +67,7 @@ def _zero(result: Factorization, names: list[str]) -> list[str]:
 
 
 def _weak(result: Factorization, names: list[str]) -> list[str]:
-    share = shares(result)
+    share = shares(result.W, result.H)
     weak = np.flatnonzero((share > 0) & (share < TINY_SHARE))
     if len(weak) == 0:
         return []
@@ -111,9 +110,13 @@ def _mergeable(result: Factorization, names: list[str]) -> list[str]:
     Of noise of the size of the residual, the leading singular vectors carry the share
     (1/√m + 1/√n)². Where the rank is right, merges cost twenty times as much and more.
     """
-    if result.n_components < 2 or result.fitting_error < EXACT or not shares(result).all():
+    if (
+        result.n_components < 2
+        or result.fitting_error < EXACT
+        or not shares(result.W, result.H).all()
+    ):
         return []
-    tree = next_merges(result)
+    tree = next_merges(result.W, result.H)
     m, n = len(result.W), result.H.shape[1]
     noise2 = NOISE * 2 * result.objective * (m**-0.5 + n**-0.5) ** 2
     cheap = int(np.argmax(np.append(tree.penalties > noise2, True)))

@@ -6,8 +6,11 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
+from matplotlib.figure import Figure
+
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.report import sections
+from nmfmerge.report.figures import draw
 from nmfmerge.report.sections import Story
 from nmfmerge.report.words import count
 from nmfmerge.result import Factorization
@@ -25,7 +28,11 @@ _SECTIONS: dict[str, tuple[str, Callable[[Story], str]]] = {
 
 
 def page(
-    result: Factorization, data: Dataset | None = None, about: Mapping[str, Any] | None = None
+    result: Factorization,
+    data: Dataset | None = None,
+    about: Mapping[str, Any] | None = None,
+    *,
+    figures: Mapping[str, Figure] | None = None,
 ) -> str:
     """Write a report as one HTML file that needs nothing else.
 
@@ -39,13 +46,16 @@ def page(
         What else is known, all of it optional: "title", "file", "command", "settings" (dict),
         "versions" (dict), "data_sha256", "date", "notes" (sentences) and "compare", a dict of
         "standard_errors" and "merge_errors" from the same starts, in percent.
+    figures : dict, optional
+        The figures by name, where `nmfmerge.report.figures.draw` has drawn them already.
 
     Returns
     -------
     html : str
         The page; write it to a file in UTF-8.
     """
-    story = Story(result, data, {k: v for k, v in (about or {}).items() if v is not None})
+    known = {k: v for k, v in (about or {}).items() if v is not None}
+    story = Story(result, data, known, draw(result, data) if figures is None else figures)
     made = {name: (title, make(story)) for name, (title, make) in _SECTIONS.items()}
     made = {name: part for name, part in made.items() if part[1]}
     here = files("nmfmerge.report")

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from nmfmerge import plot
 from nmfmerge.datasets.base import Dataset
-from nmfmerge.plot.merges import leaf_names, next_merges, roots
-from nmfmerge.plot.share import norm2
+from nmfmerge.metrics import next_merges, shares
+from nmfmerge.plot.merges import leaf_names, norm2, roots
 from nmfmerge.plot.side import Side, sides
 from nmfmerge.report.care import warnings_of
 from nmfmerge.report.markup import bullets, code, facts, figure, paragraph, table
@@ -24,6 +25,7 @@ class Story:
     result: Factorization
     data: Dataset | None
     about: Mapping[str, Any]
+    figures: Mapping[str, Figure]
 
 
 _SETTINGS = {
@@ -111,10 +113,10 @@ def components(story: Story) -> str:
     if result.n_components == 0:
         return paragraph("There are no components.")
     left, right = sides(result, data)
-    share = plot.shares(result)
+    share = shares(result.W, result.H)
     shown = min(result.n_components, 24)
     drawn = figure(
-        plot.components(result, data),
+        story.figures["components"],
         f"{count(shown, 'component')}, one in each row: columns of W along "
         f"{left.axis.label}, rows of H along {right.axis.label}",
         "Each row is a component: its column of W on the left, its row of H on the right, each "
@@ -153,13 +155,13 @@ def _zeros(vector: np.ndarray) -> str:
 
 def fit(story: Story) -> str:
     """X, WH and the residual."""
-    if story.data is None or story.data.X is None:
+    if "reconstruction" not in story.figures:
         return paragraph(
             "The data and the residual are not drawn: this page was made from the factors alone, "
             "without the matrix X."
         )
     return figure(
-        plot.reconstruction(story.result, story.data),
+        story.figures["reconstruction"],
         "Three pictures side by side: the data X, the fit WH and the residual X − WH",
         "X and WH share one colour scale. In the residual, red is where the data are larger than "
         "the fit and blue where they are smaller; patterns there are what the components miss.",
@@ -169,7 +171,7 @@ def fit(story: Story) -> str:
 def convergence(story: Story) -> str:
     """How the run went."""
     return figure(
-        plot.convergence(story.result),
+        story.figures["convergence"],
         "Fitting error and step against time, with the stages shaded",
         "Above, the fitting error where it was computed: after each stage at least. Below, the "
         "largest relative change of a component in an iteration; a stage ends when it falls below "
@@ -184,10 +186,10 @@ def merges(story: Story) -> str:
     if tree is None or len(tree.pairs) == 0:
         return paragraph("No components were merged in this run.")
     parts = [paragraph(_recovered(result))]
-    if len(result.generalized_singular_values):
+    if "singular-values" in story.figures:
         parts.append(
             figure(
-                plot.singular_values(result),
+                story.figures["singular-values"],
                 "Generalized singular value of each recovered component",
                 "How many times more X has than the first solution in the direction of each "
                 "recovered component. Near 1, nothing was missing there.",
@@ -195,7 +197,7 @@ def merges(story: Story) -> str:
         )
     parts.append(
         figure(
-            plot.merges(result),
+            story.figures["merges"],
             "Dendrogram of the merged components, and penalty of each merge",
             "Components before merging are numbered as in the over-complete solution; +1, +2, … "
             "are the recovered ones. The penalty is the square of what a merge changed in WH. "
@@ -237,7 +239,7 @@ def _merged_in_words(result: Factorization) -> list[str]:
 
 
 def _next(result: Factorization) -> str:
-    tree = next_merges(result) if result.n_components > 1 else None
+    tree = next_merges(result.W, result.H) if result.n_components > 1 else None
     if tree is None or len(tree.pairs) == 0:
         return ""
     i, j = tree.pairs[0] + 1

@@ -1,0 +1,21 @@
+"""The figures of a page, by name; those that a result has nothing for are left out."""
+
+from matplotlib.figure import Figure
+
+from nmfmerge import plot
+from nmfmerge.datasets.base import Dataset
+from nmfmerge.result import Factorization
+
+
+def draw(result: Factorization, data: Dataset | None) -> dict[str, Figure]:
+    """Draw every figure of a result."""
+    drawn = {"convergence": plot.convergence(result)}
+    if result.n_components:
+        drawn["components"] = plot.components(result, data)
+    if data is not None and data.X is not None:
+        drawn["reconstruction"] = plot.reconstruction(result, data)
+    if result.merges is not None and len(result.merges.pairs):
+        drawn["merges"] = plot.merges(result)
+    if result.generalized_singular_values.size:
+        drawn["singular-values"] = plot.singular_values(result)
+    return drawn
