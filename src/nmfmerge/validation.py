@@ -133,7 +133,7 @@ def check_fit(
             f"and n_components={r} expected {(m, r)} and {(r, n)}"
         )
     Wt, H = (F.astype(np.float64, copy=False) / data.unit for F in (W.T, H))
-    limit = 1e-3 * np.sqrt(float(np.finfo(data.dtype).max))
+    limit = 1e-2 * float(np.finfo(data.dtype).max) ** 0.25  # of the objective's ⟨WᵀW, HHᵀ⟩
     if max(Wt.max(initial=0), H.max(initial=0)) > limit:
         Wt, H = _balanced(Wt, H)
     if max(Wt.max(initial=0), H.max(initial=0)) > limit:
