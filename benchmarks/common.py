@@ -126,8 +126,8 @@ def _cpu_name():
 
 def store(name, content):
     """Write one benchmark's result with its environment."""
-    RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"environment": environment(), **content}, indent=1) + "\n")
 
 

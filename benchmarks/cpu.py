@@ -18,7 +18,6 @@ from benchmarks.common import (
     dense_sets,
     fastest,
     geometric_mean,
-    load,
     more_sets,
     sparse_sets,
     store,
@@ -33,18 +32,16 @@ STARTS = 3
 
 
 def main(*names):
-    """Run all parts, or those named, print them, and store them in one result."""
+    """Run all parts, or those named, print them, and store each by the number of cores."""
     warnings.simplefilter("ignore")
-    stored = f"cpu-{os.cpu_count()}-cores"
-    parts = (load(stored) or {}).get("parts", {}) if names else {}
     for part in (per_iteration, threads, to_equal_error, merge_pipeline, merge_alone,
                  single_precision, memory, first_call, sparse, scaling):  # fmt: skip
         if names and part.__name__ not in names:
             continue
         print(f"\n{part.__name__}: {part.__doc__.splitlines()[0]}", flush=True)
-        parts[part.__name__] = rows = part()
+        rows = part()
         print_rows(rows)
-        store(stored, {"parts": parts})
+        store(f"cpu-{os.cpu_count()}-cores/{part.__name__}", {"rows": rows})
 
 
 def print_rows(rows):

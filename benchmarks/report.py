@@ -14,14 +14,14 @@ ORANGE, RED, GREY = "#e69138", "#b3263e", "#8a8a8a"
 
 def main():
     """Write the page and the figure."""
-    cpu, starts = load("cpu-2-cores"), load("solvers")
-    draw(cpu["parts"]["to_equal_error"])
-    (DOCS / "benchmarks.md").write_text(page(cpu, starts))
+    starts = load("solvers")
+    draw(load("cpu-2-cores/to_equal_error")["rows"])
+    (DOCS / "benchmarks.md").write_text(page(starts))
 
 
-def page(cpu, starts):
+def page(starts):
     """The page as Markdown."""
-    parts, environment = cpu["parts"], cpu["environment"]
+    environment = load("cpu-2-cores/to_equal_error")["environment"]
     low, high = solvers.mean_differences(starts["runs"])
     versions = ", ".join(
         f"{name} {environment[name]}" for name in ("numpy", "scipy", "numba", "scikit-learn")
@@ -44,19 +44,19 @@ geometric means.
 
 ![Times faster than scikit-learn to equal error](figures/benchmarks.png)
 
-{markdown(parts["to_equal_error"])}
+{part("to_equal_error")}
 
 ## One iteration
 
 The floor is what an iteration cannot do without: two cross products and two Grams in BLAS.
 
-{markdown(parts["per_iteration"])}
+{part("per_iteration")}
 
 ## NMF-Merge against plain HALS
 
 Both from NNDSVD, `nmf_merge` with its defaults.
 
-{markdown(parts["merge_pipeline"])}
+{part("merge_pipeline")}
 
 ## Which solver is the default, and why
 
@@ -71,36 +71,56 @@ Over all data sets, the mean error of the accelerated `nmf` is between {low:+.4f
 points of plain HALS's, which is within its standard error or below; and it is faster everywhere. Therefore it
 is the default of `nmf`, `nmf_merge` and `NMFMerge`.
 
+## Threads
+
+BLAS gets a part of the cores for the time of a fit, by the size of its products; kernels and sparse products have
+threads of their own. An iteration of HALS and a whole `nmf_merge`, with nothing set by the user and with one thread.
+The floor is four BLAS products with all threads; for sparse data, the two sparse products.
+
+{part("threads")}
+
+{part("threads", 16)}
+
 ## Sparse data
 
 Time to the error of 200 iterations of scikit-learn, from a random start.
 
-{markdown(parts["sparse"])}
+{part("sparse")}
 
 ## Scaling
 
-{markdown(parts["scaling"])}
+{part("scaling")}
 
 ## The merge alone
 
 600 → 500 components, 100,000 long on each side.
 
-{markdown(parts["merge_alone"])}
+{part("merge_alone")}
 
 ## Single precision
 
-{markdown(parts["single_precision"])}
+{part("single_precision")}
 
 ## Memory
 
 Peak of what NumPy allocates beside X, in units of W and H together; X is never copied.
 
-{markdown(parts["memory"])}
+{part("memory")}
 
 ## First call
 
-{markdown(parts["first_call"])}
+{part("first_call")}
 {svd.section()}"""
+
+
+def part(name, cores=2):
+    """A part of the CPU benchmark as a table, with where and when it was measured."""
+    stored = load(f"cpu-{cores}-cores/{name}")
+    if stored is None:
+        return ""
+    environment = stored["environment"]
+    place = f"{environment['cpu']}, {cores} cores, {environment['date']}, {environment['commit']}"
+    return f"{markdown(stored['rows'])}\n\n*{place}*"
 
 
 def markdown(rows):
