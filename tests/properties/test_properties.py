@@ -90,13 +90,29 @@ def exact_errors(X, solver, W, H, n):
     dtype=st.sampled_from(["f4", "f8"]),
     kind=st.sampled_from([np.asarray, sp.csr_array, sp.csc_array]),
 )
-@settings(max_examples=200)
+@settings(max_examples=120)
 def test_objective_never_rises(X, solver, r, seed, dtype, kind):
-    X = X.astype(dtype)
+    check_never_rises(X.astype(dtype), kind, solver, r, seed, 40)
+
+
+@given(
+    X=matrices(max_side=40),
+    r=st.integers(2, 8),
+    seed=seeds,
+    dtype=st.sampled_from(["f4", "f8"]),
+    kind=st.sampled_from([np.asarray, sp.csr_array, sp.csc_array]),
+)
+@settings(max_examples=60)
+def test_objective_never_rises_with_momentum(X, r, seed, dtype, kind):
+    """Momentum grows in hundreds of iterations to where steps have to be taken back."""
+    check_never_rises(X.astype(dtype), kind, "accelerated", r, seed, 500)
+
+
+def check_never_rises(X, kind, solver, r, seed, n_iter):
     W, H = start(X, min(r, *X.shape), seed)
-    errors = exact_errors(kind(X), solver, W, H, 40)
+    errors = exact_errors(kind(X), solver, W, H, n_iter)
     # Rounding of factors moves WH by eps·WH, and by that much the residual.
-    eps, norm2 = np.finfo(dtype).eps, np.sum(X.astype(np.float64) ** 2)
+    eps, norm2 = np.finfo(X.dtype).eps, np.sum(X.astype(np.float64) ** 2)
     noise = 10 * eps * np.sqrt(norm2 * errors[:-1]) + (10 * eps) ** 2 * norm2
     assert np.all(np.diff(errors) <= noise)
 
