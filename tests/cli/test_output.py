@@ -125,8 +125,7 @@ def test_a_linked_output_is_refused_before_the_fit(
     ]
     if "--resume" in mode:
         (tmp_path / "real.unfinished").rename(tmp_path / "out.unfinished")
-    for module in ("fit", "demo", "merge"):
-        monkeypatch.setattr(f"nmfmerge.cli.{module}.threads_for", pytest.fail)
+    monkeypatch.setattr("nmfmerge.run.Run.initialize", pytest.fail)
     code, _, err = command(name, *words, "-o", out, *mode)
     assert code == 1
     assert "is a link to" in err
@@ -153,8 +152,7 @@ def test_an_output_that_cannot_be_written_is_found_before_the_fit(
         pytest.skip("no such place on this system")
     command("fit", file, "-r", 4, "-o", tmp_path / "four")
     words = {"fit": [file, "-r", 4], "demo": [], "merge": [tmp_path / "four", "-r", 3]}[name]
-    for module in ("fit", "demo", "merge"):
-        monkeypatch.setattr(f"nmfmerge.cli.{module}.threads_for", pytest.fail)
+    monkeypatch.setattr("nmfmerge.run.Run.initialize", pytest.fail)
     code, _, err = command(name, *words, "-o", tmp_path / place)
     assert code == 1
     assert "cannot be written (" in err

@@ -6,8 +6,7 @@ import io
 import json
 import os
 import platform
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from importlib.metadata import version
@@ -15,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from nmfmerge.cli.messages import printable, show
 from nmfmerge.cli.settings import METAVARS
@@ -28,7 +26,6 @@ from nmfmerge.pipeline import nmf_merge
 from nmfmerge.result import Factorization
 
 OK, NOT_CONVERGED = 0, 3
-_SMALL = 2e7  # multiplications of a cross product
 _PACKAGES = ("nmfmerge", "numpy", "scipy", "numba", "scikit-learn")
 
 
@@ -95,15 +92,6 @@ def versions() -> dict[str, str]:
 def now() -> str:
     """Date and time, to the second."""
     return datetime.now().astimezone().isoformat(timespec="seconds")
-
-
-@contextmanager
-def threads_for(data: Dataset, rank: int) -> Iterator[None]:
-    """Use one thread for a small matrix, where more gain nothing and a busy machine loses much."""
-    m, n = data.X.shape
-    limit = 1 if m * n * rank < _SMALL else None
-    with threadpool_limits(limit, user_api="blas"):
-        yield
 
 
 def warm_up(solver: str, data: Dataset) -> None:

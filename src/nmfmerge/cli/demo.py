@@ -14,7 +14,6 @@ from nmfmerge.cli.common import (
     pages,
     summary,
     tell,
-    threads_for,
     versions,
     warm_up,
 )
@@ -63,12 +62,11 @@ def _compare(data: Dataset, starts: int) -> tuple[list[Factorization], list[Fact
     assert r is not None
     warm_up(DEFAULTS["solver"], data)
     live = LiveLine()
-    with threads_for(data, r):
-        pairs = [
-            [function(X, r, init="random", random_state=seed, callback=live)
-             for function in (nmf, nmf_merge)]
-            for seed in range(starts)
-        ]  # fmt: skip
+    pairs = [
+        [function(X, r, init="random", random_state=seed, callback=live)
+         for function in (nmf, nmf_merge)]
+        for seed in range(starts)
+    ]  # fmt: skip
     live.clear()
     standard, merge = (list(column) for column in zip(*pairs, strict=True))
     return standard, merge

@@ -20,7 +20,6 @@ from nmfmerge.cli.common import (
     reading_words,
     summary,
     tell,
-    threads_for,
     versions,
     warm_up,
 )
@@ -109,7 +108,7 @@ def _fit(given: argparse.Namespace, data: Dataset, unfinished: Unfinished) -> Fa
         show(f"nmfmerge: {in_options(str(message), given)}", sys.stderr)
 
     try:
-        with warnings.catch_warnings(), threads_for(data, given.n_components):
+        with warnings.catch_warnings():
             warnings.simplefilter("always")
             warnings.showwarning = show_warning
             return nmf_merge(data.X, **settings, callback=live, checkpoint=unfinished.checkpoint)

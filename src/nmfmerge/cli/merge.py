@@ -15,7 +15,6 @@ from nmfmerge.cli.common import (
     pages,
     summary,
     tell,
-    threads_for,
     versions,
 )  # fmt: skip
 from nmfmerge.cli.progress import LiveLine
@@ -61,7 +60,7 @@ def run(given: argparse.Namespace) -> int:
             "their file with --data"
         )
     live = LiveLine()
-    with threads_for(data, len(H)), warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # whether it converged is told below
         polished = nmf(data.X, len(H), init=(W, H), tol=given.tol, callback=live)
     live.clear()
