@@ -6,6 +6,7 @@ import io
 import json
 import os
 import platform
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -96,8 +97,11 @@ def now() -> str:
 
 def warm_up(solver: str, data: Dataset) -> None:
     """Compile the kernels, so that the times that are shown are those of fitting alone."""
-    X = np.eye(4, dtype=np.float32 if data.X.dtype == np.float32 else np.float64)
-    nmf_merge(X, 2, n_extra=1, solver=solver, tol=1.0)
+    X = np.random.default_rng(0).random((8, 6))
+    X = X.astype(np.float32 if data.X.dtype == np.float32 else np.float64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it has not converged
+        nmf_merge(X, 2, n_extra=1, solver=solver, tol=1e-5, max_iter=100)
 
 
 def data_again(fit: Fit, moved_to: Path | None = None) -> Dataset | None:
