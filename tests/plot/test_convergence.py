@@ -36,7 +36,7 @@ def test_lines_are_the_history(run):
         np.testing.assert_array_equal(line.get_ydata(), history.step[positive])
     np.testing.assert_array_equal(upper.lines[0].get_ydata(), histories[0].fitting_error)
     (ends,) = [line for line in upper.lines if line.get_gid() == "stages"]
-    np.testing.assert_array_equal(ends.get_ydata(), [s.fitting_error for s in result.stages])
+    np.testing.assert_array_equal(ends.get_ydata(), [s.fitting_error for s in result.stages[1:]])
 
 
 def test_stages_follow_one_another_within_the_run(run):
@@ -50,7 +50,7 @@ def test_one_stage_without_errors_and_no_stage(plain_run):
     figure = plot.convergence(plain_run)
     upper, _ = figure.axes
     (ends,) = [line for line in upper.lines if line.get_gid() == "stages"]
-    np.testing.assert_array_equal(ends.get_ydata(), [s.fitting_error for s in plain_run.stages])
+    np.testing.assert_array_equal(ends.get_ydata(), [s.fitting_error for s in plain_run.stages[1:]])
     exact = plot.convergence(nmf(np.ones((4, 3)), 1))
     exact.draw_without_rendering()
     none = Factorization(np.ones((2, 1)), np.ones((1, 2)), 0.0, 0.0, (), Status.DONE, 0.0)

@@ -85,8 +85,10 @@ def _draw_errors(ax: Axes, times: list[Span]) -> None:
             finite = np.isfinite(history.fitting_error)
             ax.plot(history.seconds[finite], history.fitting_error[finite], color=CRIMSON, lw=1.2)
             known.extend(history.fitting_error[finite])
-    ends = np.array([span.end for span in times])
-    errors = np.array([span.stage.fitting_error for span in times])
+    # The legend has the error of the start; a random one, of some 1000 %, would hide all others.
+    fitted = [span for span in times if span.stage.name != "start"]
+    ends = np.array([span.end for span in fitted])
+    errors = np.array([span.stage.fitting_error for span in fitted])
     finite = np.isfinite(errors)
     ax.plot(ends[finite], errors[finite], color=CRIMSON, marker="o", ms=4.5,
             ls=":" if len(known) == 0 else "", lw=0.9, gid="stages")  # fmt: skip
