@@ -62,10 +62,11 @@ def test_runs_made_among_others_are_made_again_alone_and_without_W_again_with_it
 
 def test_a_run_that_does_not_end_in_time_is_given_up(store, capsys):
     endless = Run("melody", "nmf", 3, tol=1e-300)
+    before = set(active_children())  # joblib keeps those of other tests
     assert not perform([endless], store, 2, until=time.monotonic() + 3)
     assert not store.has(endless)
     assert "time is up; 1 runs are left" in capsys.readouterr().err
-    assert not active_children()
+    assert set(active_children()) <= before
 
 
 def test_a_killed_process_loses_only_what_it_was_at(tmp_path):
