@@ -106,4 +106,5 @@ def test_nmf_merge_is_never_worse_on_lcms_and_nearly_always_the_same(real, solve
         merged.append(nmf_merge(X, 17, solver=solver, **start).fitting_error)
     assert np.all(np.array(merged) <= np.array(standard) + 1e-3)
     assert np.mean(merged) == pytest.approx(2.189, abs=1e-3)
-    assert np.mean(standard) > np.mean(merged) + 0.05
+    assert max(merged) < 2.2
+    assert np.count_nonzero(np.array(standard) > 2.3) >= 2  # poor optima, of which 2.19 is free
