@@ -5,6 +5,7 @@ They take work from one queue, which costs a third of what an executor and its f
 caller takes the first share itself, so that busy threads (several fits at once) delay nobody.
 """
 
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -22,7 +23,7 @@ _FLOPS_PER_THREAD = 2.5e6  # of a kernel, where waking threads pays:
 _LEAST_FLOPS = 1e7
 
 # Share of the cores that BLAS gets for products of fewer flops than these; all of them beyond.
-_BLAS_SHARES = ((1e8, 5 / 8), (5e8, 3 / 4))
+_BLAS_SHARES = ((5e7, 1 / 2), (1e8, 5 / 8), (5e8, 3 / 4))
 
 
 class _Share:
@@ -144,7 +145,7 @@ def blas_for(flops: float) -> AbstractContextManager[None]:
     are so large that nothing else counts, and one if BLAS has no products to do.
     """
     share = next((share for limit, share in _BLAS_SHARES if flops < limit), 1.0)
-    return _blas().at_most(max(1, int(share * available_threads())) if flops > 0 else 1)
+    return _blas().at_most(max(1, math.ceil(share * available_threads())) if flops > 0 else 1)
 
 
 def over_blocks(
