@@ -22,6 +22,7 @@ _GROWTH = 1.05  # of the weight, after a step that was accepted
 _BOUND_GROWTH = 1.01  # of its bound
 _SHRINK = 1.5  # of the weight, after a step that was taken back
 _STEP_SCALE = 2.0  # the displacement of the first sweep, over this, compares with HALS's step
+_COLUMNS = 1024  # at a time, so that what is computed of them is small beside a factor
 _CANCELS = 1e5  # times eps·‖X‖²: a smaller objective is too inexact to compare with another
 
 
@@ -104,12 +105,13 @@ def _rise(F: np.ndarray, G: np.ndarray, C: np.ndarray, old: np.ndarray) -> float
 
     Rounding is relative to the step here, not to the objective.
     """
-    middle = F + old
-    middle *= F.dtype.type(0.5)
-    gradient = G @ middle
-    gradient -= C
-    np.subtract(F, old, out=middle)
-    return inner_product(gradient, middle)
+    rise = 0.0
+    for start in range(0, F.shape[1], _COLUMNS):
+        part = slice(start, start + _COLUMNS)
+        new, before = F[:, part], old[:, part]
+        gradient = G @ (F.dtype.type(0.5) * (new + before)) - C[:, part]
+        rise += inner_product(gradient, new - before)
+    return rise
 
 
 @dataclass
