@@ -1,6 +1,7 @@
 """Nonnegative matrix factorization that finds a better answer, and the same answer twice."""
 
 from nmfmerge import datasets, metrics
+from nmfmerge.editor import Editor
 from nmfmerge.estimator import NMFMerge
 from nmfmerge.merge import MergeTree
 from nmfmerge.pipeline import merge_components, nmf, nmf_merge, recover_components, transform
@@ -11,6 +12,7 @@ from nmfmerge.solvers import Progress
 __version__ = "0.1.0"
 
 __all__ = [
+    "Editor",
     "Factorization",
     "History",
     "Interrupted",
