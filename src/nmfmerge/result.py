@@ -156,6 +156,11 @@ class Factorization:
         """Number of components."""
         return self.H.shape[0]
 
+    def label(self, k: int) -> str:
+        """What to call component k, counted from 0: "component 1", "component 1+4", "glucose"."""
+        name = self.names[k] if self.names else str(k + 1)
+        return f"component {name}" if name[0].isdigit() else name
+
     @property
     def n_iter(self) -> int:
         """Iterations of all stages together."""

@@ -8,7 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
-from nmfmerge import Editor, datasets, merge_components, metrics, nmf, nmf_merge, recover_components
+from nmfmerge import (
+    Editor,
+    datasets,
+    folder,
+    merge_components,
+    metrics,
+    nmf,
+    nmf_merge,
+    plot,
+    recover_components,
+    report,
+)
 from nmfmerge.data.dense import DenseData
 from nmfmerge.editor import Edit
 
@@ -275,3 +286,18 @@ def test_no_edit_keeps_the_record_of_the_run(data):
     assert kept.merges is result.merges
     assert kept.stages == result.stages
     assert kept.names == ("1", "2", "3", "4", "5", "6")
+
+
+def test_names_go_to_folders_figures_and_reports(data, editor, tmp_path):
+    editor.rename(0, "glucose <b>")
+    editor.merge(1, 2)
+    fit = folder.Fit(editor.result(), data)
+    folder.write(tmp_path / "out", fit)
+    head = (tmp_path / "out" / "W.csv").read_text("utf-8").splitlines()[0]
+    assert head.split(",")[1:4] == ["glucose <b>", "component 2+3", "component 4"]
+    assert folder.read(tmp_path / "out").result.names == editor.names
+    page = report.page(editor.result(), data)
+    assert "glucose &lt;b&gt;" in page
+    labels = [ax.get_ylabel() for ax in plot.components(editor.result(), data).axes]
+    assert any(label.startswith("glucose") for label in labels)
+    assert any(label.startswith("component 2+3") for label in labels)

@@ -1,5 +1,6 @@
 """Edits as a Python program."""
 
+import json
 from collections.abc import Sequence
 
 from nmfmerge.editor.edits import Edit
@@ -14,7 +15,10 @@ def script(
     shape: tuple[int, int],
 ) -> str:
     """A program that makes an editor with the start in a file, and does the edits."""
-    first = [f"names={list(names)!r}"] + ([f"held={list(held)!r}"] if held else [])
+    numbered = list(names) == [str(t + 1) for t in range(len(names))]
+    first = ["X", 'start["W"]', 'start["H"]']
+    first += [] if numbered else [f"names={list(names)!r}"]
+    first += [f"held={list(held)!r}"] if held else []
     lines = [
         '"""Edits of a nonnegative matrix factorization, to be done again."""',
         "",
@@ -23,8 +27,8 @@ def script(
         "import nmfmerge",
         "",
         f"X = {X}  # {shape[0]} × {shape[1]}",
-        f"with np.load({start!r}) as start:",
-        f'    editor = nmfmerge.Editor(X, start["W"], start["H"], {", ".join(first)})',
+        f"with np.load({json.dumps(start)}) as start:",
+        f"    editor = nmfmerge.Editor({', '.join(first)})",
         "",
         *(f"editor.{edit}" for edit in edits),
         "",
