@@ -19,13 +19,14 @@ _EXACT = 1e-11  # relative error of ‖R‖² above which it is not told from he
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """WᵀW, HHᵀ, N and ‖R‖², in the scale of the data matrix; ``noise`` is the rounding of N."""
+    """WᵀW, HHᵀ, N, ‖R‖² and ‖X‖², in the scale of the data; ``noise`` is the rounding of N."""
 
     WtW: np.ndarray
     HHt: np.ndarray
     N: np.ndarray
     noise: np.ndarray
     residual2: float
+    norm2: float
 
     @classmethod
     def of(cls, data: DataMatrix, Wt: np.ndarray, H: np.ndarray) -> "Moments":
@@ -35,7 +36,7 @@ class Moments:
         fit = WtX.astype(np.float64, copy=False) @ H.T.astype(np.float64, copy=False)
         model = WtW @ HHt
         noise = 100 * float(np.finfo(data.dtype).eps) * (fit + model)
-        return cls(WtW, HHt, fit - model, noise, data.residual_norm2(Wt, H))
+        return cls(WtW, HHt, fit - model, noise, data.residual_norm2(Wt, H), data.norm2)
 
     def removed(self, i: int) -> float | None:
         """‖R‖² without component i; None if rounding would blur it."""
@@ -74,5 +75,7 @@ class Moments:
         return 2 * float(N[i, i] + N[j, j] - kept) + penalty, a + d + 2 * c * g
 
     def _trusted(self, residual2: float, noise: float, size: float) -> float | None:
-        rounding = float(np.finfo(np.float64).eps) * sqrt(size * max(residual2, 0.0))
+        """‖R‖² if N, the sizes of components and that of X let its digits be told."""
+        size = max(size, self.norm2)
+        rounding = float(np.finfo(np.float64).eps) * (size + sqrt(size * max(residual2, 0.0)))
         return residual2 if 6 * noise + 4 * rounding <= _EXACT * residual2 else None

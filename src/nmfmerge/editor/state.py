@@ -78,12 +78,13 @@ def measured(
     with blas_for(data.blas_flops(len(H))):
         residual2 = data.residual_norm2(Wt, H_own)
     error = percent(residual2, data.norm2)
+    unit2 = data.unit * data.unit
     seconds = perf_counter() - began
     stages = (*before.stages,) if before else ()
     return Factorization(
         W=W,
         H=H,
-        objective=0.5 * residual2 * data.unit**4,
+        objective=0.5 * residual2 * unit2 * unit2,
         fitting_error=error,
         stages=(*stages, Stage(stage, len(H), 0, seconds, error, Status.DONE)),
         status=Status.DONE,
