@@ -241,7 +241,7 @@ def _edited(X, r, **options):
     last = editor.result()
     while editor.can_undo:
         editor.undo()
-    assert editor.result().W is start.W
+    np.testing.assert_array_equal(editor.result().W, start.W)
     return start.W, start.H, last.W, last.H
 
 
