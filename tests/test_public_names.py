@@ -6,9 +6,9 @@ import nmfmerge
 from nmfmerge import datasets, io, plot, report
 
 PUBLIC = [
-    "Factorization", "History", "Interrupted", "MergeTree", "NMFMerge", "Progress", "Stage",
-    "Status", "datasets", "merge_components", "metrics", "nmf", "nmf_merge", "recover_components",
-    "transform",
+    "Factorization", "History", "Interrupted", "MergeTree", "NMFMerge", "Progress", "RankPath",
+    "Stage", "Status", "datasets", "merge_components", "metrics", "nmf", "nmf_merge", "rank_path",
+    "recover_components", "transform",
 ]  # fmt: skip
 
 
