@@ -1,7 +1,7 @@
 """What `rank_path` returns: a `Factorization` for every rank, and what tells ranks apart."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -41,11 +41,11 @@ class RankPath(Mapping[int, Factorization]):
     rank_seconds: np.ndarray
     seconds: float
     status: Status
-    stability: np.ndarray | None = None
+    stability: np.ndarray = field(default_factory=lambda: np.empty(0))
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "factorizations", tuple(self.factorizations))
-        if self.stability is None:
+        if self.stability.size == 0:
             object.__setattr__(self, "stability", np.full(len(self.factorizations), np.nan))
         for name in _ARRAYS:
             values = np.array(getattr(self, name), dtype=np.float64)
@@ -90,7 +90,6 @@ class RankPath(Mapping[int, Factorization]):
         Empty if the path is too short to tell, or X is zero. With ``stability=True`` in `rank_path`
         the answer is right more often.
         """
-        assert self.stability is not None, "set when made"
         return suggest(Evidence(self.ranks, self.fitting_errors, self.penalties, self.stability))
 
     def __getitem__(self, rank: int) -> Factorization:

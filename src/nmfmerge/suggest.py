@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 STABLE = 0.8  # cosine from which a component counts as found again
-_LEAST = 3  # ranks that a criterion needs
+_LEAST = 5  # ranks that a criterion needs to tell anything
 _ROUNDING = 1e-12  # of the largest error or penalty: less is zero
 
 
@@ -60,8 +60,8 @@ def error_knee(evidence: Evidence) -> int | None:
     drop = _logarithm(errors[0], errors)
     if drop[-1] == 0:
         return None
-    along = np.linspace(0, 1, len(drop))
-    return int(evidence.ranks[np.argmax(drop / drop[-1] - along)])
+    below = drop / drop[-1] - np.linspace(0, 1, len(drop))
+    return int(evidence.ranks[np.argmax(below)]) if below.max() > 0 else None
 
 
 def penalty_gap(evidence: Evidence) -> int | None:
@@ -76,7 +76,7 @@ def penalty_gap(evidence: Evidence) -> int | None:
 def penalty_levels(evidence: Evidence) -> int | None:
     """The rank that best divides merge penalties into a high level and a low one."""
     penalties = evidence.penalties[1:]
-    if len(penalties) < _LEAST or not 0 < np.max(penalties) < np.inf:
+    if len(penalties) < _LEAST - 1 or not 0 < np.max(penalties) < np.inf:
         return None
     values = _logarithm(np.max(penalties), penalties)
     spread = [_spread(values[:i]) + _spread(values[i:]) for i in range(1, len(values))]
