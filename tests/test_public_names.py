@@ -7,7 +7,8 @@ from nmfmerge import datasets, io, plot, report
 
 PUBLIC = [
     "Editor", "Factorization", "History", "Interrupted", "MergeTree", "NMFMerge", "Progress",
-    "Stage", "Status", "datasets", "merge_components", "metrics", "nmf", "nmf_merge",
+    "RankPath", "Stage", "Status", "datasets", "merge_components", "metrics", "nmf", "nmf_merge",
+    "rank_path",
     "recover_components", "transform",
 ]  # fmt: skip
 
@@ -31,8 +32,8 @@ def test_public_names_are_frozen():
 def test_names_of_the_packages_are_frozen():
     for module, names in {
         io: ["FORMATS", "FormatError", "MissingLibrary", "ReadingWarning", "describe", "read"],
-        plot: ["comparison", "components", "convergence", "merges", "reconstruction",
-               "singular_values", "starts"],
+        plot: ["comparison", "components", "convergence", "merges", "rank_path",
+               "reconstruction", "singular_values", "starts"],
         report: ["page", "warnings_of"],
     }.items():  # fmt: skip
         assert sorted(module.__all__) == names

@@ -4,6 +4,7 @@ Factors come component-major: ``Wt`` is Wᵀ (r × m) and ``H`` is r × n, both 
 """
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,7 @@ class DataMatrix(ABC):
     In a fit the largest entry of X / unit² lies in [1/4, 1).
     """
 
+    X: Any  # the matrix, as it came or divided by a power of four
     shape: tuple[int, int]
     dtype: np.dtype
     unit: float
@@ -25,6 +27,7 @@ class DataMatrix(ABC):
 
     def __init__(self) -> None:
         self._svd: TruncatedSVD | None = None
+        self.keeps_svd = False  # whether `forget_svd` is ignored
 
     @abstractmethod
     def HXt(self, H: np.ndarray, out: np.ndarray) -> np.ndarray:
@@ -60,8 +63,9 @@ class DataMatrix(ABC):
         return self._svd.head(r)
 
     def forget_svd(self) -> None:
-        """Free the memory of the kept singular vectors."""
-        self._svd = None
+        """Free the memory of the kept singular vectors, unless they are to be kept."""
+        if not self.keeps_svd:
+            self._svd = None
 
     def _compute_svd(self, r: int, check: Check | None) -> TruncatedSVD:
         return truncated_svd(self.HXt, self.WtX, self.shape, self.dtype, r, check=check)
