@@ -69,12 +69,18 @@ def bumps(rank, overlap, noise, seed, shape=(80, 100)):
 
 
 def main(seeds="3", jobs="1"):
-    """Judge every criterion on every data set; ``jobs`` processes at once."""
-    work = [delayed(judge)(*case) for case in cases(int(seeds))]
-    rows = Parallel(n_jobs=int(jobs))(work)
+    """Judge every criterion on every data set, ``jobs`` at once; keep what is stored already."""
+    rows = (load("rank_choice") or {"rows": []})["rows"]
+    known = {_key(row) for row in rows}
+    missing = [case for case in cases(int(seeds)) if case[:5] not in known]
+    rows += Parallel(n_jobs=int(jobs))(delayed(judge)(*case) for case in missing)
     store("rank_choice", {"n_max": N_MAX, "starts": STARTS, "rows": rows})
     print(table())
     print(confidence_table())
+
+
+def _key(row):
+    return tuple(row[name] for name in ("kind", "rank", "noise", "overlap", "seed"))
 
 
 def judge(kind, rank, noise, overlap, seed, X):

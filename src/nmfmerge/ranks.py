@@ -145,7 +145,10 @@ def rank_path(
             search.stopped = Status.INTERRUPTED
             path = search.result()
         if stability and path.status not in _STOPPED:
-            path = _with_stability(path, search)
+            try:
+                path = _with_stability(path, search)
+            except KeyboardInterrupt:
+                path = replace(path, status=Status.INTERRUPTED)
     if path.status is Status.INTERRUPTED:
         raise PathInterrupted(path)
     if path.status in (Status.MAX_TIME, Status.MAX_ITER):
