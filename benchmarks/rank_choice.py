@@ -119,7 +119,11 @@ def answers(row):
     }
     found |= {name: criterion(evidence) for name, criterion in OURS.items()}
     found["knee of error"] = knee(ranks, errors)
-    found["drop above white noise"] = above_noise(ranks, errors, row["shape"])
+    for name, gains in (
+        ("drop above white noise", -np.diff(errors)),
+        ("merge penalty above white noise", np.array(row["penalties"])),
+    ):
+        found[name] = above_noise(ranks, errors, row["shape"], gains)
     return found | row["over starts"], first.confidence
 
 
@@ -129,15 +133,15 @@ def knee(ranks, errors):
     return int(ranks[np.argmax(fall - np.linspace(0, 1, len(ranks)))])
 
 
-def above_noise(ranks, errors, shape):
-    """The last rank whose component lowers the error by more than the largest of white noise.
+def above_noise(ranks, errors, shape, gains):
+    """The last rank, after the lowest, that gains more than the largest component of white noise.
 
     σ²(√m + √n)² is the square of the largest singular value of noise of variance σ².
     """
     m, n = shape
     freedom = m * n - ranks * (m + n - ranks)
     edge = errors / freedom * (np.sqrt(m) + np.sqrt(n)) ** 2
-    above = -np.diff(errors) > edge[1:]
+    above = gains > edge[1:]
     return int(ranks[1:][above][-1]) if above.any() else int(ranks[0])
 
 
