@@ -69,12 +69,18 @@ def bumps(rank, overlap, noise, seed, shape=(80, 100)):
 
 
 def main(seeds="3", jobs="1"):
-    """Judge every criterion on every data set; ``jobs`` processes at once."""
-    work = [delayed(judge)(*case) for case in cases(int(seeds))]
-    rows = Parallel(n_jobs=int(jobs))(work)
+    """Judge every criterion on every data set, ``jobs`` at once; keep what is stored already."""
+    rows = (load("rank_choice") or {"rows": []})["rows"]
+    known = {_key(row) for row in rows}
+    missing = [case for case in cases(int(seeds)) if case[:5] not in known]
+    rows += Parallel(n_jobs=int(jobs))(delayed(judge)(*case) for case in missing)
     store("rank_choice", {"n_max": N_MAX, "starts": STARTS, "rows": rows})
     print(table())
     print(confidence_table())
+
+
+def _key(row):
+    return tuple(row[name] for name in ("kind", "rank", "noise", "overlap", "seed"))
 
 
 def judge(kind, rank, noise, overlap, seed, X):
@@ -113,7 +119,11 @@ def answers(row):
     }
     found |= {name: criterion(evidence) for name, criterion in OURS.items()}
     found["knee of error"] = knee(ranks, errors)
-    found["drop above white noise"] = above_noise(ranks, errors, row["shape"])
+    for name, gains in (
+        ("drop above white noise", -np.diff(errors)),
+        ("merge penalty above white noise", np.array(row["penalties"])),
+    ):
+        found[name] = above_noise(ranks, errors, row["shape"], gains)
     return found | row["over starts"], first.confidence
 
 
@@ -123,15 +133,15 @@ def knee(ranks, errors):
     return int(ranks[np.argmax(fall - np.linspace(0, 1, len(ranks)))])
 
 
-def above_noise(ranks, errors, shape):
-    """The last rank whose component lowers the error by more than the largest of white noise.
+def above_noise(ranks, errors, shape, gains):
+    """The last rank, after the lowest, that gains more than the largest component of white noise.
 
     σ²(√m + √n)² is the square of the largest singular value of noise of variance σ².
     """
     m, n = shape
     freedom = m * n - ranks * (m + n - ranks)
     edge = errors / freedom * (np.sqrt(m) + np.sqrt(n)) ** 2
-    above = -np.diff(errors) > edge[1:]
+    above = gains > edge[1:]
     return int(ranks[1:][above][-1]) if above.any() else int(ranks[0])
 
 

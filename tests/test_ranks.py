@@ -176,6 +176,25 @@ def test_interrupted_path_is_not_lost(X, after):
     np.testing.assert_array_equal(again.path.fitting_errors, path.fitting_errors)
 
 
+def test_interrupt_before_a_half_has_a_start_loses_nothing(X, monkeypatch):
+    from nmfmerge import ranks
+
+    check = ranks.check.check_X
+    calls = []
+
+    def interrupted_later(matrix):
+        calls.append(matrix.shape)
+        if len(calls) > 1:
+            raise KeyboardInterrupt
+        return check(matrix)
+
+    monkeypatch.setattr(ranks.check, "check_X", interrupted_later)
+    with pytest.raises(PathInterrupted) as caught:
+        rank_path(X, 4, stability=True)
+    assert calls[1] == (50, 35)
+    check_valid(caught.value.path, X, 1, 4)
+
+
 def test_interrupt_while_the_path_is_put_together_loses_nothing(X, monkeypatch):
     compute, calls = DenseData.residual_norm2, []
 

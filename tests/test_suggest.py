@@ -45,8 +45,13 @@ def test_clear_evidence_is_read_by_every_criterion(rank):
 
 def test_scale_of_errors_and_penalties_does_not_matter():
     clear = evidence(5)
-    scaled = Evidence(clear.ranks, 7 * clear.errors, 1e-9 * clear.penalties, clear.stability)
+    scaled = Evidence(clear.ranks, clear.errors / 7, clear.penalties / 100, clear.stability)
     assert suggest(scaled) == suggest(clear)
+
+
+def test_without_stability_nothing_is_certain():
+    [only] = suggest(evidence(5))
+    assert (only.rank, only.confidence) == (5, "medium")
 
 
 def test_disagreement_is_told():
@@ -75,6 +80,14 @@ def test_nothing_is_suggested_without_evidence():
     assert suggest(zeros) == []
     short = Evidence(np.arange(1, 3), np.array([5.0, 1.0]), np.array([NAN, 1.0]), np.full(2, NAN))
     assert suggest(short) == []
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("rank", [1, 3, 4])
+def test_exact_data_have_the_rank_at_which_they_are_fitted(rank, kind):
+    data = datasets.gaussian_features(rank)
+    path = rank_path(data.X.astype(kind), 10)
+    assert [suggestion.rank for suggestion in path.suggest()][:1] == [rank][rank == 1 :]
 
 
 @given(

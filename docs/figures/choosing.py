@@ -1,13 +1,21 @@
-"""Writes the tables of docs/choosing.md again: ``python docs/figures/choosing.py``."""
+"""Writes the tables of docs/choosing.md again: ``python docs/figures/choosing.py [PART …]``.
 
+Run it in the root of the repository, with ``PYTHONPATH=.``.
+"""
+
+import re
+import sys
+import textwrap
 from pathlib import Path
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from nmfmerge import datasets, merge_components, metrics, nmf_merge
+from benchmarks import rank_choice
+from nmfmerge import datasets, nmf_merge, plot, rank_path
 
 PAGE = Path(__file__).parents[1] / "choosing.md"
+FIGURE = Path(__file__).with_name("rank-path.png")
 STARTS = 20
 REACHED = 0.001
 SETTINGS = {
@@ -29,52 +37,35 @@ SETTINGS = {
 }
 
 
-def features():
-    """Eight features and noise."""
-    clean = datasets.gaussian_features(8).X
-    noise = 0.02 * np.random.default_rng(0).standard_normal(clean.shape)
-    return np.maximum(clean + noise, 0)
+def lcms_run():
+    """The LC-MS run of 12 compounds."""
+    return datasets.lcms_like(n_mz=200, n_scans=300, n_compounds=12, random_state=1).X
 
 
-def by_rank(G):
-    """What tells the rank of the eight features."""
-    lines = [
-        "| r | error (%) | largest subspace mismatch | least cosine | largest merge penalty |",
-        "|---|---|---|---|---|",
-    ]
-    for r in range(5, 13):
-        runs = [nmf_merge(G, r, init="random", random_state=seed) for seed in range(4)]
-        first, *others = runs
-        error = min(run.fitting_error for run in runs)
-        mismatch = max(metrics.subspace_mismatch(first.W, run.W) for run in others)
-        cosine = min(metrics.match_components(first.W, run.W)[1].min() for run in others)
-        penalty = first.merges.penalties.max()
-        name = f"**{r}**" if r == 8 else r
-        lines.append(f"| {name} | {error:.4f} | {mismatch:.2g} | {cosine:.3f} | {penalty:.3f} |")
-    return lines
+def the_path():
+    """The path of the LC-MS run as it is printed, and its figure."""
+    path = rank_path(lcms_run(), 20, stability=True)
+    plot.rank_path(path).savefig(FIGURE, dpi=110)
+    head, *lines = repr(path).splitlines()
+    head = re.sub(r", [^,]*$", "", head)  # the time differs from machine to machine
+    lines = [line[: line.rindex(" ")].rstrip().removesuffix("  seconds").rstrip() for line in lines]
+    said = [textwrap.fill(str(suggestion), 100) for suggestion in path.suggest()]
+    return ["```text", head, *lines, "", *said, "```"]
 
 
-def errors_by_rank(X):
-    """The error curve of the LC-MS run."""
-    ranks = range(8, 17)
-    errors = [f"{nmf_merge(X, r).fitting_error:.4f}" for r in ranks]
-    return [
-        f"| r | {' | '.join(map(str, ranks))} |",
-        "|---" * (1 + len(ranks)) + "|",
-        f"| error (%) | {' | '.join(errors)} |",
-    ]
+def criteria():
+    """How often each criterion finds the rank of generated data."""
+    return rank_choice.table().splitlines()
 
 
-def penalties(X):
-    """What the merges from 16 components to one cost."""
-    many = nmf_merge(X, 16)
-    tree = merge_components(many.W, many.H)[2]
-    costs = 100 * tree.penalties / np.sum(X**2)
-    return ["```text", " ".join(map(str, costs.round(3))), "```"]
+def confidence():
+    """How often the suggestion is right at each level of confidence."""
+    return rank_choice.confidence_table().splitlines()
 
 
-def by_setting(X):
+def by_setting():
     """Errors and iterations of many starts by each setting."""
+    X = lcms_run()
     results = {
         name: [
             nmf_merge(X, 12, init="random", random_state=seed, **settings) for seed in range(STARTS)
@@ -98,19 +89,15 @@ def by_setting(X):
     return lines
 
 
-def main():
-    """Replace what stands between each pair of marks."""
-    G = features()
-    X = datasets.lcms_like(n_mz=200, n_scans=300, n_compounds=12, random_state=1).X
+PARTS = {"path": the_path, "criteria": criteria, "confidence": confidence, "settings": by_setting}
+
+
+def main(*only):
+    """Replace what stands between each pair of marks: of all parts, or of those named."""
     page = PAGE.read_text(encoding="utf-8")
-    with threadpool_limits(1):
-        parts = {
-            "rank": by_rank(G),
-            "curve": errors_by_rank(X),
-            "penalties": penalties(X),
-            "settings": by_setting(X),
-        }
-    for name, lines in parts.items():
+    for name in only or PARTS:
+        with threadpool_limits(1):
+            lines = PARTS[name]()
         before, rest = page.split(f"<!-- {name} -->\n")
         after = rest.split(f"<!-- end of {name} -->")[1]
         marked = [f"<!-- {name} -->", "", *lines, "", f"<!-- end of {name} -->"]
@@ -119,4 +106,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

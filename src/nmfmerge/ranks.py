@@ -92,8 +92,9 @@ def rank_path(
     random_state : int, Generator, RandomState or None
         Seed of the further starts that poor ranks get. None is a fixed seed.
     callback : callable, optional
-        Called with a `Progress` after each iteration, its stage "down to 12" or "up to 13"; a true
-        return value stops the run, and what was reached is returned.
+        Called with a `Progress` after each iteration, its stage "fit of 12", "down to 12" or
+        "up to 13", in the halves of the data "half 1: down to 12"; a true return value stops the
+        run, and what was reached is returned.
     verbose : int
         1 prints a line for each start that was tried, 2 also a line every 100 iterations.
     stability : bool
@@ -145,7 +146,10 @@ def rank_path(
             search.stopped = Status.INTERRUPTED
             path = search.result()
         if stability and path.status not in _STOPPED:
-            path = _with_stability(path, search)
+            try:
+                path = _with_stability(path, search)
+            except KeyboardInterrupt:
+                path = replace(path, status=Status.INTERRUPTED)
     if path.status is Status.INTERRUPTED:
         raise PathInterrupted(path)
     if path.status in (Status.MAX_TIME, Status.MAX_ITER):
@@ -282,7 +286,8 @@ class _Search:
         ]
 
     def _try_further_starts(self, rank: int) -> None:
-        self._try(rank, "start", lambda: INITS["nndsvdar"](self.data, rank, self.rng, self._check))
+        check_time = self.limits.check_time
+        self._try(rank, "start", lambda: INITS["nndsvdar"](self.data, rank, self.rng, check_time))
         for source in (rank + 2, rank - 2):
             if source in self.best:
                 self._try_from(source, rank)
@@ -298,12 +303,9 @@ class _Search:
         return self._try(rank, "recover", lambda: self._recovered(solution, rank))
 
     def _recovered(self, solution: _Solution, rank: int) -> Factors:
-        k = rank - len(solution.H)
-        as_it_is: Callable[..., Factors] = lambda Wt, H: (Wt, H)  # noqa: E731
-        return recover(self.data, solution.Wt, solution.H, k, as_it_is, self._check)[:2]
-
-    def _check(self) -> None:
-        self.limits.check_time()
+        """Factors with components added; where that takes rounds, nothing is done between them."""
+        Wt, H, k = solution.Wt, solution.H, rank - len(solution.H)
+        return recover(self.data, Wt, H, k, lambda Wt, H: (Wt, H), self.limits.check_time)[:2]
 
     def _try(self, rank: int, kind: str, make_start: Callable[[], Factors]) -> bool:
         began = perf_counter()

@@ -87,8 +87,8 @@ class RankPath(Mapping[int, Factorization]):
     def suggest(self) -> list[Suggestion]:
         """Ranks to consider, the most likely first, each with its reason and how sure it is.
 
-        Empty if the path is too short to tell, or X is zero. With ``stability=True`` in `rank_path`
-        the answer is right more often.
+        Empty if the path is too short to tell, or its lowest rank fits exactly. ``stability=True``
+        in `rank_path` gives one more criterion to judge by.
         """
         return suggest(Evidence(self.ranks, self.fitting_errors, self.penalties, self.stability))
 

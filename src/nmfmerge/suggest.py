@@ -13,7 +13,7 @@ import numpy as np
 
 STABLE = 0.8  # cosine from which a component counts as found again
 _LEAST = 5  # ranks that a criterion needs to tell anything
-_ROUNDING = 1e-12  # of the largest error or penalty: less is zero
+_ROUNDING = 1e-9  # percent of ‖X‖²: a smaller error or penalty counts as zero
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,8 @@ class Suggestion:
     reason : str
         Why, in words.
     confidence : str
-        "high" if all criteria point to within one of this rank, "medium" if most do, else "low".
+        "high" if all criteria, stability among them, point to within one of this rank; "medium"
+        if most do, or if stability was not measured; else "low".
     """
 
     rank: int
@@ -55,9 +56,9 @@ class Evidence:
 def error_knee(evidence: Evidence) -> int | None:
     """The rank at which the logarithm of the error bends most: farthest below its chord."""
     errors = evidence.errors
-    if len(errors) < _LEAST or not 0 < errors[0] < np.inf:
+    if len(errors) < _LEAST or not _ROUNDING < errors[0] < np.inf:
         return None
-    drop = _logarithm(errors[0], errors)
+    drop = _fall(errors)
     if drop[-1] == 0:
         return None
     below = drop / drop[-1] - np.linspace(0, 1, len(drop))
@@ -67,18 +68,18 @@ def error_knee(evidence: Evidence) -> int | None:
 def penalty_gap(evidence: Evidence) -> int | None:
     """The last rank before the merge penalty falls most: its components are all needed."""
     penalties = evidence.penalties[1:]
-    if len(penalties) < _LEAST - 1 or not 0 < np.max(penalties) < np.inf:
+    if len(penalties) < _LEAST - 1 or not _ROUNDING < np.max(penalties) < np.inf:
         return None
-    fall = np.diff(_logarithm(np.max(penalties), penalties))
+    fall = np.diff(_fall(penalties))
     return int(evidence.ranks[1:][np.argmax(fall)])
 
 
 def penalty_levels(evidence: Evidence) -> int | None:
     """The rank that best divides merge penalties into a high level and a low one."""
     penalties = evidence.penalties[1:]
-    if len(penalties) < _LEAST - 1 or not 0 < np.max(penalties) < np.inf:
+    if len(penalties) < _LEAST - 1 or not _ROUNDING < np.max(penalties) < np.inf:
         return None
-    values = _logarithm(np.max(penalties), penalties)
+    values = _fall(penalties)
     spread = [_spread(values[:i]) + _spread(values[i:]) for i in range(1, len(values))]
     return int(evidence.ranks[1:][np.argmin(spread)])
 
@@ -103,7 +104,9 @@ _REASONS: dict[Criterion, str] = {
 
 
 def suggest(evidence: Evidence) -> list[Suggestion]:
-    """Ranks to consider, the most likely first; none if the path is too short or X is zero.
+    """Ranks to consider, the most likely first.
+
+    None if the path is too short, or its lowest rank fits exactly.
 
     Three criteria vote: the gap of the merge penalty, the knee of the error, and stability in split
     halves of the data or, where that was not measured, the two levels of the merge penalty. The
@@ -130,7 +133,8 @@ def _suggestion(
     near = sum(abs(vote - rank) <= 1 for vote in found.values())
     confidence = "low"
     if len(found) > 1 and 2 * near > len(found):
-        confidence = "high" if near == len(found) and rank == middle else "medium"
+        all_agree = near == len(found) and last_stable in found and rank == middle
+        confidence = "high" if all_agree else "medium"
     reason = "; ".join(_REASONS[criterion] for criterion, vote in found.items() if vote == rank)
     if rank == evidence.ranks[-1]:
         reason += "; but the path ends here, so try a higher rank"
@@ -140,9 +144,10 @@ def _suggestion(
     return Suggestion(rank, reason, confidence)
 
 
-def _logarithm(unit: float, values: np.ndarray) -> np.ndarray:
-    """log(unit / values), with values that are rounding errors taken as equal."""
-    return -np.log(np.maximum(values / unit, _ROUNDING))
+def _fall(values: np.ndarray) -> np.ndarray:
+    """log(first / value), with values that are rounding errors taken as equal."""
+    logarithm = np.log(np.maximum(values, _ROUNDING))
+    return logarithm[0] - logarithm
 
 
 def _spread(values: np.ndarray) -> float:
