@@ -3,9 +3,15 @@
 import argparse
 from pathlib import Path
 
-from nmfmerge.cli.common import OK, add_data, data_again, pages, tell
+from nmfmerge.cli.common import (
+    OK,
+    add_data,
+    pages,
+    tell,
+)
 from nmfmerge.files import replacing
 from nmfmerge.folder import Fit, read
+from nmfmerge.origin import data_again
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
