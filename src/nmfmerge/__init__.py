@@ -2,6 +2,7 @@
 
 from nmfmerge import datasets, metrics
 from nmfmerge.estimator import NMFMerge
+from nmfmerge.explore import explore
 from nmfmerge.merge import MergeTree
 from nmfmerge.pipeline import merge_components, nmf, nmf_merge, recover_components, transform
 from nmfmerge.result import Factorization, History, Stage, Status
@@ -20,6 +21,7 @@ __all__ = [
     "Stage",
     "Status",
     "datasets",
+    "explore",
     "merge_components",
     "metrics",
     "nmf",

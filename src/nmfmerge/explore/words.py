@@ -1,0 +1,58 @@
+"""Sentences of the page: components, edits and changes of the fitting error."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from nmfmerge.result import Factorization
+
+
+def name_of(names: Sequence[str], i: int) -> str:
+    """The name of a component, or its number."""
+    given = names[i] if i < len(names) else ""
+    return given or f"Component {i + 1}"
+
+
+def short(name: str) -> str:
+    """A name for narrow places: of a component without a name, the number."""
+    return name.removeprefix("Component ")
+
+
+def percent(value: float) -> str:
+    """A fitting error or share, in percent."""
+    return f"{value:.4g} %"
+
+
+def points(value: float) -> str:
+    """A change of the fitting error, in percentage points, with its sign."""
+    return f"{value:+.3g}".replace("-", "−") if abs(value) >= 1e-9 else "±0"
+
+
+def change(before: Factorization, after: Factorization) -> str:
+    """Fitting error before and after."""
+    first, second = before.fitting_error, after.fitting_error
+    return f"fitting error {percent(first)} → {percent(second)} ({points(second - first)})"
+
+
+_DONE = {
+    "add": "Added {0} recovered",
+    "merge": "Merged {0} and {1}",
+    "merge_to": "Merged down to {0} components",
+    "split": "Split {0}",
+    "remove": "Removed {0}",
+    "hold": "Held {0}",
+    "release": "Released {0}",
+    "rename": "Renamed {0} to {1}",
+    "polish": "Polished",
+    "undo": "Undone",
+    "redo": "Done again",
+}
+_COMPONENTS = {"merge": 2, "split": 1, "remove": 1, "hold": 1, "release": 1, "rename": 1}
+
+
+def told(name: str, arguments: Sequence[Any], names: Sequence[str] = ()) -> str:
+    """An edit in words, with the names of its components, or else their numbers."""
+    words = [
+        name_of(names, value) if place < _COMPONENTS.get(name, 0) else str(value)
+        for place, value in enumerate(arguments or (1,))
+    ]
+    return _DONE[name].format(*words)
