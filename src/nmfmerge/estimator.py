@@ -1,5 +1,6 @@
 """`NMFMerge`: the pipeline as a scikit-learn transformer."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from nmfmerge import metrics
 from nmfmerge import validation as check
 from nmfmerge.data import DataMatrix
 from nmfmerge.foreign import refuse
-from nmfmerge.pipeline import Callback, Init, RandomState, nmf_merge, transform
+from nmfmerge.pipeline import Callback, Hold, Init, RandomState, nmf_merge, transform
 from nmfmerge.result import Factorization
 from nmfmerge.run import Interrupted
 
@@ -33,6 +34,9 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         Algorithm.
     init : {"nndsvd", "nndsvda", "nndsvdar", "random"} or (W0, H0)
         Start of the initial stage.
+    hold : indices, optional
+        Rows of H0, the first ones of ``init=(W0, H0)``, that stay as they are: known components,
+        whose weights are sought together with the unknown rest.
     tol : float
         Stop when no component moves by more than this, relatively.
     tol_intermediate : float, optional
@@ -82,6 +86,7 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         n_extra: int | None = None,
         solver: str = "accelerated",
         init: Init = "nndsvd",
+        hold: Hold = None,
         tol: float = 1e-4,
         tol_intermediate: float | None = None,
         max_iter: int = 10_000,
@@ -94,6 +99,7 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         self.n_extra = n_extra
         self.solver = solver
         self.init = init
+        self.hold = hold
         self.tol = tol
         self.tol_intermediate = tol_intermediate
         self.max_iter = max_iter
@@ -127,7 +133,7 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         """
         data = self._check(X, reset=True)
         try:
-            result = nmf_merge(data, **self.get_params(deep=False))
+            result = nmf_merge(data, **self.get_params(deep=False) | {"hold": self._held_rows()})
         except Interrupted as stop:
             self._keep(stop.factorization)
             raise
@@ -177,6 +183,17 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             ensure_all_finite=False,
         )
         return check.check_X(X)
+
+    def _held_rows(self) -> Hold:
+        """What is held, as `nmf_merge` wants it: rows of H alone, as W is solved for in the end."""
+        if self.hold is None or not isinstance(self.hold, Mapping):
+            return None if self.hold is None else {"H": self.hold}
+        if "W" in self.hold:
+            raise ValueError(
+                f"hold={self.hold!r} names columns of W; NMFMerge holds rows of H alone, as W is "
+                "solved for again by transform: use hold=indices, or nmfmerge.nmf_merge"
+            )
+        return self.hold
 
     def _keep(self, result: Factorization) -> None:
         self.components_ = result.H

@@ -24,6 +24,7 @@ def merge(
     n_components: int,
     max_penalty: float = np.inf,
     order: Order | None = None,
+    held: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray, "MergeTree"]:
     """Join the pair of components that costs least, again and again.
 
@@ -39,6 +40,8 @@ def merge(
         ``order(penalty, h2_p, h2_q)``, arrays in, array out: the pair with the least value is
         merged next; h2 are the squared norms of the rows of H when columns of W have unit norm.
         A pair of infinite value is never merged. Default: the penalty itself.
+    held : bool array (r,), optional
+        Components that are never merged.
 
     Returns
     -------
@@ -47,7 +50,7 @@ def merge(
         in W is the geometric mean of their parents'.
     tree : MergeTree
     """
-    state = _MergeState(Wt, H)
+    state = _MergeState(Wt, H, held)
     penalty, rank = state.pair_tables(order)
     penalties: list[float] = []
     while len(H) - len(penalties) > n_components:
@@ -112,7 +115,7 @@ class _MergeState:
     row by row.
     """
 
-    def __init__(self, Wt: np.ndarray, H: np.ndarray) -> None:
+    def __init__(self, Wt: np.ndarray, H: np.ndarray, held: np.ndarray | None = None) -> None:
         self.Wt, self.w_exponent = _rows_in_range(Wt)
         self.H, h_exponent = _rows_in_range(H)
         self.leaves = Wt, H
@@ -132,6 +135,7 @@ class _MergeState:
         self.w_norm = norm
         self.ids = np.arange(len(H))
         self.alive = np.ones(len(H), dtype=bool)
+        self.held = np.zeros(len(H), dtype=bool) if held is None else held
         self.pairs: list[tuple[int, int]] = []
 
     def pair_tables(self, order: Order | None) -> tuple[np.ndarray, np.ndarray]:
@@ -164,6 +168,8 @@ class _MergeState:
         penalty[p, q] = rank[p, q] = cost
         if order is not None:
             rank[p, q] = _ranked(order, *(self.in_full(x) for x in (cost, h2[p], h2[q])))
+        if self.held.any():
+            rank[p, q] = np.where(self.held[p] | self.held[q], np.inf, rank[p, q])
 
     def in_full(self, value: np.ndarray) -> np.ndarray:
         """Squares in the scale of W and H; infinite or zero where that leaves the range."""

@@ -1,6 +1,7 @@
 """`nmf` and `nmf_merge`, and the single steps `recover_components` and `merge_components`."""
 
 import warnings
+from collections.abc import Iterable, Mapping
 from functools import partial
 from numbers import Integral
 from os import PathLike
@@ -12,6 +13,7 @@ from nmfmerge import validation as check
 from nmfmerge.checkpoint import Checkpoint
 from nmfmerge.data import DataMatrix
 from nmfmerge.data.digest import digest
+from nmfmerge.held import Held
 from nmfmerge.init import INITS
 from nmfmerge.kernels import blas_for, gram64, nnls_columns
 from nmfmerge.merge import MergeTree, Order, merge
@@ -22,6 +24,7 @@ from nmfmerge.solvers.loop import Callback
 
 RandomState = int | np.random.Generator | np.random.RandomState | None
 Init = str | tuple[np.ndarray, np.ndarray]
+Hold = Iterable[int] | Mapping[str, Iterable[int]] | None
 
 
 def nmf(
@@ -30,6 +33,7 @@ def nmf(
     *,
     solver: str = "accelerated",
     init: Init = "nndsvd",
+    hold: Hold = None,
     tol: float = 1e-4,
     max_iter: int = 10_000,
     max_time: float | None = None,
@@ -53,6 +57,10 @@ def nmf(
         several times faster.
     init : {"nndsvd", "nndsvda", "nndsvdar", "random"} or (W0, H0)
         Start; given factors are not changed.
+    hold : indices, or a mapping of "W" and "H" to indices, optional
+        Components of ``init=(W0, H0)`` that stay as they are, to the bit, while the others are
+        fitted: ``[0, 1]`` holds columns of W and rows of H, ``{"H": [0, 1]}`` rows of H alone, for
+        known spectra whose amounts are sought.
     tol : float
         Stop when no component moves by more than this, relatively:
         ‖new − old‖ ≤ tol·‖new + old‖ for every column of W and row of H.
@@ -95,7 +103,7 @@ def nmf(
     tol = check.check_real("tol", tol, low=0)
     run = _prepare(
         X, n_components, solver, init, max_iter, max_time, random_state, callback, verbose,
-        checkpoint=checkpoint, settings={"tol": tol},
+        hold=hold, checkpoint=checkpoint, settings={"tol": tol},
     )  # fmt: skip
     with run:
         run.initialize()
@@ -110,6 +118,7 @@ def nmf_merge(
     n_extra: int | None = None,
     solver: str = "accelerated",
     init: Init = "nndsvd",
+    hold: Hold = None,
     tol: float = 1e-4,
     tol_intermediate: float | None = None,
     max_iter: int = 10_000,
@@ -128,8 +137,9 @@ def nmf_merge(
 
     Parameters
     ----------
-    X, n_components, solver, init, tol, max_time, random_state, callback, checkpoint, verbose
-        As in `nmf`. An existing solution given as ``init`` is improved.
+    X, n_components, solver, init, hold, tol, max_time, random_state, callback, checkpoint, verbose
+        As in `nmf`. An existing solution given as ``init`` is improved. Held components must be the
+        first ones; they are never merged.
     n_extra : int, optional
         Number k of extra components; default max(1, round(0.2·r)). r + k is at most min(m, n).
         0 is plain NMF.
@@ -168,9 +178,10 @@ def nmf_merge(
     k = None if n_extra is None else check.check_integer("n_extra", n_extra, low=0)
     run = _prepare(
         X, n_components, solver, init, max_iter, max_time, random_state, callback, verbose,
-        checkpoint=checkpoint, settings={"tol": tol, "tol_intermediate": loose, "n_extra": k},
+        hold=hold, checkpoint=checkpoint,
+        settings={"tol": tol, "tol_intermediate": loose, "n_extra": k},
     )  # fmt: skip
-    k = _extra_components(k, run.n_components, run.data.shape)
+    k = _extra_components(k, run.n_components, run.data.shape, _first_held(run.held))
     with run:
         run.initialize()
         if k > 0:
@@ -183,7 +194,7 @@ def nmf_merge(
 
 
 def recover_components(
-    X: Any, W: np.ndarray, H: np.ndarray, n_extra: int
+    X: Any, W: np.ndarray, H: np.ndarray, n_extra: int, *, hold: Hold = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Extend a factorization by components that X has and WH lacks (GSVD feature recovery).
 
@@ -196,17 +207,19 @@ def recover_components(
     n_extra : int
         How many components to add; r + n_extra is at most min(m, n). More than r are added in
         rounds, with a loose NMF between them.
+    hold : indices, or a mapping of "W" and "H" to indices, optional
+        Components that stay as they are; see `nmf`.
 
     Returns
     -------
     W, H : arrays (m, r + n_extra) and (r + n_extra, n)
-        The old components, rescaled, then the new ones.
+        The old components, rescaled unless they are held, then the new ones.
     generalized_singular_values : array (n_extra,)
         How much more X has than WH in the direction of each new component, ∞ where WH has nothing.
     """
     k = check.check_integer("n_extra", n_extra, low=1)
     W, H = check.check_factors(W, H)
-    run = _prepare(X, len(H), init=(W, H), names=("W", "H"))
+    run = _prepare(X, len(H), init=(W, H), names=("W", "H"), hold=hold)
     if run.n_components + k > min(run.data.shape):
         raise ValueError(
             f"n_extra={k} is too large: {len(H)} + {k} components exceed the smaller side of X "
@@ -308,6 +321,7 @@ def _prepare(
     callback: Any = None,
     verbose: Any = 0,
     names: tuple[str, str] = check.INIT_NAMES,
+    hold: Any = None,
     checkpoint: Any = None,
     settings: dict[str, Any] | None = None,
 ) -> Run:
@@ -324,14 +338,16 @@ def _prepare(
     init = check.check_init(init, INITS)
     data = check.check_X(X)
     r = check.check_n_components(n_components, data.shape)
+    held = check.check_hold(hold, init, r)
     file = None
     if checkpoint is not None:
         path = check.check_file("checkpoint", checkpoint)
-        file = Checkpoint(path, _identity(data, r, solver, init, random_state, **settings or {}))
+        settings = (settings or {}) | ({"hold": held.as_lists()} if held else {})
+        file = Checkpoint(path, _identity(data, r, solver, init, random_state, **settings))
     if isinstance(init, str):
         return Run(data, r, solver, limits, partial(INITS[init], data, r, rng), file)
-    start = check.check_fit(init[0], init[1], data, r, names=names)
-    return Run(data, r, solver, limits, lambda check: start, file)
+    start = check.check_fit(init[0], init[1], data, r, names=names, balance=held is None)
+    return Run(data, r, solver, limits, lambda check: start, file, held)
 
 
 def _identity(
@@ -357,8 +373,24 @@ def _identity(
     }
 
 
-def _extra_components(k: int | None, r: int, shape: tuple[int, int]) -> int:
-    """Number of extra components: the default is a fifth of r; r + k is at most min(m, n)."""
+def _first_held(held: Held | None) -> int:
+    """Number of held components; they must be the first, so that they stay where they are."""
+    indices = [] if held is None else np.flatnonzero(held.either).tolist()
+    if indices != list(range(len(indices))):
+        raise ValueError(
+            f"hold names the components {indices}; in NMF-Merge, which merges others and renumbers "
+            "them, held components must be the first ones: put them first in init"
+        )
+    return len(indices)
+
+
+def _extra_components(k: int | None, r: int, shape: tuple[int, int], n_held: int) -> int:
+    """Number of extra components: the default is a fifth of r; r + k is at most min(m, n).
+
+    None where all components are held, as there is nothing to merge them with.
+    """
+    if n_held == r:
+        return 0
     room = min(shape) - r
     k = max(1, round(0.2 * r)) if k is None else k
     if k > room:

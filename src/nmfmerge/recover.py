@@ -24,6 +24,7 @@ def recover(
     k: int,
     refine: Callable[[np.ndarray, np.ndarray], Factors],
     check: Check | None = None,
+    held: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Add ``k`` components, in rounds if there are more than one round can give.
 
@@ -42,6 +43,8 @@ def recover(
         ``Wt, H ↦ Wt, H``: a loose NMF, run between rounds.
     check : callable, optional
         Called now and then; may raise to stop.
+    held : bool array (r,), optional
+        Columns of W that are not rescaled.
 
     Returns
     -------
@@ -53,8 +56,10 @@ def recover(
     """
     check = check or (lambda: None)
     values = np.empty(0)
+    held = np.zeros(len(H), dtype=bool) if held is None else held
     while True:
-        Wt, H, new, gain = _recover_round(data, Wt, H, k - len(values), check)
+        held = np.pad(held, (0, len(H) - len(held)))
+        Wt, H, new, gain = _recover_round(data, Wt, H, k - len(values), check, held)
         values = np.concatenate([values, new])
         rest = k - len(values)
         if rest == 0:
@@ -66,7 +71,7 @@ def recover(
 
 
 def _recover_round(
-    data: DataMatrix, Wt: np.ndarray, H: np.ndarray, k: int, check: Check
+    data: DataMatrix, Wt: np.ndarray, H: np.ndarray, k: int, check: Check, held: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
     """Add up to ``k`` components, at most one for each singular triplet of X that is compared.
 
@@ -86,14 +91,14 @@ def _recover_round(
     now = _change(gram64(Wt) * gram64(H), _diagonal(WtX, H), np.ones(len(H)))
     check()
     project = _Projection(data, Wt, H, H_add)
-    scales = project.old_scales(WtX)
+    scales = project.old_scales(WtX, held)
     del WtX
     for a in (scales, np.ones(len(H))):
         Wt_add, H_plus = nonnegative_pairs(project.new_left(a), H_add, np.ones_like(H_add[:, 0]))
         Wt_new = np.concatenate([Wt * a[:, None].astype(H.dtype), Wt_add])
         H_new = np.concatenate([H, H_plus])
         check()
-        c, change = best_scales(data, Wt_new, H_new)
+        c, change = best_scales(data, Wt_new, H_new, held)
         if change <= now:
             break
     return Wt_new * c[:, None].astype(H.dtype), H_new, values, now - change
@@ -143,11 +148,11 @@ class _Projection:
         self.HQ = H @ self.Qt.T
         self.XQ = data.HXt(self.Qt, out=np.empty((len(self.Qt), Wt.shape[1]), Wt.dtype))
 
-    def old_scales(self, WtX: np.ndarray) -> np.ndarray:
-        """The best a."""
+    def old_scales(self, WtX: np.ndarray, held: np.ndarray) -> np.ndarray:
+        """The best a, with 1 for components that are held."""
         H_rest = self.H - self.HQ @ self.Qt
         A = gram64(self.Wt) * gram64(H_rest)
-        return _nnls(A, _diagonal(WtX, H_rest))
+        return _nnls(A, _diagonal(WtX, H_rest), held)
 
     def new_left(self, a: np.ndarray) -> np.ndarray:
         """The best W_addᵀ for this a."""
@@ -155,17 +160,27 @@ class _Projection:
         return (self.R_inverse @ rest).astype(self.Wt.dtype)
 
 
-def best_scales(data: DataMatrix, Wt: np.ndarray, H: np.ndarray) -> tuple[np.ndarray, float]:
-    """The c ≥ 0 that minimises ½‖X − W diag(c) H‖², and that minimum less ½‖X‖²."""
+def best_scales(
+    data: DataMatrix, Wt: np.ndarray, H: np.ndarray, held: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """The c ≥ 0 that minimises ½‖X − W diag(c) H‖², and that minimum less ½‖X‖².
+
+    The first components may be ``held``, which means that their c is 1.
+    """
     WtX = data.WtX(Wt, out=np.empty_like(H))
     A, b = gram64(Wt) * gram64(H), _diagonal(WtX, H)
-    c = _nnls(A, b)
+    c = _nnls(A, b, np.pad(held, (0, len(H) - len(held))))
     return c, _change(A, b, c)
 
 
-def _nnls(A: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Minimise ½aᵀAa − bᵀa over a ≥ 0 for a small positive semidefinite A."""
-    return nnls_columns(A, b[:, None])[:, 0]
+def _nnls(A: np.ndarray, b: np.ndarray, held: np.ndarray) -> np.ndarray:
+    """Minimise ½aᵀAa − bᵀa over a ≥ 0 for a small positive semidefinite A; held entries are 1."""
+    if not held.any():
+        return nnls_columns(A, b[:, None])[:, 0]
+    a = np.ones(len(b))
+    rest = b - A[:, held].sum(axis=1)
+    a[~held] = nnls_columns(A[np.ix_(~held, ~held)], rest[~held, None])[:, 0]
+    return a
 
 
 def _change(A: np.ndarray, b: np.ndarray, c: np.ndarray) -> float:

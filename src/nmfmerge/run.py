@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from nmfmerge.checkpoint import Checkpoint, State
 from nmfmerge.data import Check, DataMatrix
+from nmfmerge.held import Held
 from nmfmerge.init import INITS, Factors
 from nmfmerge.kernels import blas_for
 from nmfmerge.merge import MergeTree, merge
@@ -59,6 +60,7 @@ class Run:
         limits: Limits,
         start: Start,
         checkpoint: Checkpoint | None = None,
+        held: Held | None = None,
     ) -> None:
         self.data = data
         self.n_components = n_components
@@ -66,6 +68,7 @@ class Run:
         self.limits = limits
         self.start = start
         self.checkpoint = checkpoint
+        self.held = held
         self.stages: list[Stage] = []
         self.status = Status.DONE
         self._last_stage = ""
@@ -92,8 +95,12 @@ class Run:
             raise
 
     def _begin(self, start: Factors, began: float) -> None:
-        self._point = Point(self.data, *start)
+        self._point = self._at(*start)
         self._record("start", began)
+
+    def _at(self, Wt: np.ndarray, H: np.ndarray) -> Point:
+        """A point at these factors, whose first components may be held."""
+        return Point(self.data, Wt, H, None if self.held is None else self.held.extended(len(H)))
 
     def solve(self, stage: str, tol: float) -> None:
         """Run the solver until ``tol``."""
@@ -125,15 +132,16 @@ class Run:
         rounds: list[Outcome] = []
 
         def refine(Wt: np.ndarray, H: np.ndarray) -> Factors:
-            self._point = Point(self.data, Wt, H)
+            self._point = self._at(Wt, H)
             rounds.append(self._iterate("recover", tol, self.solver()))
             self._halt_if_stopped("recover", rounds[-1])
             return self.point.Wt, self.point.H
 
         Wt, H, self.generalized_singular_values = recover(
-            self.data, Wt, H, k, refine, self.limits.check_time
-        )
-        self._point = Point(self.data, Wt, H)
+            self.data, Wt, H, k, refine, self.limits.check_time,
+            None if self.held is None else self.held.W,
+        )  # fmt: skip
+        self._point = self._at(Wt, H)
         self._record("recover", began, Outcome.joined(rounds))
         self._save()
 
@@ -145,8 +153,11 @@ class Run:
 
     def _merge(self) -> None:
         began = perf_counter()
-        Wt, H, self.merges = merge(self.point.Wt, self.point.H, self.n_components)
-        self._point = Point(self.data, Wt, H)
+        Wt, H, self.merges = merge(
+            self.point.Wt, self.point.H, self.n_components,
+            held=None if self.held is None else self.held.extended(len(self.point.H)).either,
+        )  # fmt: skip
+        self._point = self._at(Wt, H)
         self._record("merge", began)
         if (
             self.point.objective() <= self._fallback_objective
@@ -269,7 +280,7 @@ class Run:
         self.stages = state.stages
         self.merges = state.merges
         self.generalized_singular_values = state.generalized_singular_values
-        self._point = Point(self.data, arrays.pop("Wt"), arrays.pop("H"))
+        self._point = self._at(arrays.pop("Wt"), arrays.pop("H"))
         if "fallback Wt" in arrays:
             self._fallback = arrays.pop("fallback Wt"), arrays.pop("fallback H")
         self._fallback_objective = state.fallback_objective
@@ -303,7 +314,7 @@ class Run:
         if len(self.point.H) > self.n_components:
             self._merge()
         if self._fallback is not None and self._fallback_objective < self.point.objective():
-            self._point = Point(self.data, *self._fallback)
+            self._point = self._at(*self._fallback)
             self.merges = None
 
     def _warn_not_converged(self) -> None:

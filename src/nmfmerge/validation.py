@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from nmfmerge.data import DataMatrix, wrap
 from nmfmerge.data.scale import unit_exponent
 from nmfmerge.foreign import to_compressed, to_numpy
+from nmfmerge.held import Held
 
 INIT_NAMES = ("init[0] (W0)", "init[1] (H0)")
 
@@ -122,10 +123,54 @@ def check_init(init: Any, known: Mapping[str, Any]) -> str | tuple[np.ndarray, n
     )
 
 
+def check_hold(hold: Any, init: Any, r: int) -> Held | None:
+    """Check which components are held: indices, or a mapping of "W" and "H" to indices."""
+    if hold is None:
+        return None
+    if isinstance(init, str):
+        raise ValueError(
+            f"hold={_short(hold)} says which components of init stay as they are, but "
+            f"init={init!r}: give them as init=(W0, H0)"
+        )
+    if not isinstance(hold, Mapping):
+        indices = _check_indices("hold", hold, r)
+        return Held.of(r, indices, indices)
+    if not hold.keys() <= {"W", "H"}:
+        raise ValueError(f"hold={_short(hold)} has keys other than 'W' and 'H'; expected these")
+    return Held.of(
+        r, *(_check_indices(f"hold[{side!r}]", hold.get(side, ()), r) for side in ("W", "H"))
+    )
+
+
+def _check_indices(name: str, value: Any, r: int) -> list[int]:
+    """Check indices of components, or a mask of them."""
+    expected = f"expected indices of components, from 0 to {r - 1}"
+    array = np.asarray(value)
+    if array.size == 0:
+        return []
+    if array.ndim != 1 or array.dtype.kind not in "iub":
+        raise TypeError(f"{name}={_short(value)} is a {type(value).__name__}; {expected}")
+    if array.dtype.kind == "b":
+        if len(array) != r:
+            raise ValueError(f"{name} is a mask of {len(array)} entries; expected {r}")
+        return np.flatnonzero(array).tolist()
+    if array.min() < 0 or array.max() >= r or len(set(array.tolist())) < len(array):
+        raise ValueError(f"{name}={_short(value)} is out of range or repeats; {expected}")
+    return array.tolist()
+
+
 def check_fit(
-    W: np.ndarray, H: np.ndarray, data: DataMatrix, r: int, names: tuple[str, str] = ("W", "H")
+    W: np.ndarray,
+    H: np.ndarray,
+    data: DataMatrix,
+    r: int,
+    names: tuple[str, str] = ("W", "H"),
+    balance: bool = True,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Check factors of X; return those of X / unit², component-major, in its precision, copied."""
+    """Check factors of X; return those of X / unit², component-major, in its precision, copied.
+
+    With ``balance``, components that are too large in W or H share their size between the two.
+    """
     m, n = data.shape
     if W.shape != (m, r) or H.shape != (r, n):
         raise ValueError(
@@ -134,7 +179,7 @@ def check_fit(
         )
     Wt, H = (F.astype(np.float64, copy=False) / data.unit for F in (W.T, H))
     limit = 1e-2 * float(np.finfo(data.dtype).max) ** 0.25  # of the objective's ⟨WᵀW, HHᵀ⟩
-    if max(Wt.max(initial=0), H.max(initial=0)) > limit:
+    if balance and max(Wt.max(initial=0), H.max(initial=0)) > limit:
         Wt, H = _balanced(Wt, H)
     if max(Wt.max(initial=0), H.max(initial=0)) > limit:
         raise ValueError(

@@ -9,7 +9,8 @@ from nmfmerge.kernels.parallel import add_blocks, over_blocks
 def mu_step_(F, G, C, offset, tiny):
     """Update ``F ← F ∘ C / (G F + offset)`` in place; zeros stay zero.
 
-    Values below ``tiny`` become zero, for denormal numbers are slow. Returns ``‖new − old‖²`` and
+    Where C is negative, as held components can make it, its size counts in the denominator. Values
+    below ``tiny`` become zero, for denormal numbers are slow. Returns ``‖new − old‖²`` and
     ``‖new + old‖²`` of each component.
     """
     r = len(F)
@@ -51,7 +52,9 @@ def _step_blocks_(F, G, C, offset, tiny, notes, first, last):
             size = zero
             for b in range(width):
                 old = old_row[b]
-                new = old * (numerator[b] / denominator[b])
+                up = numerator[b] if numerator[b] > zero else zero
+                down = denominator[b] + (up - numerator[b])
+                new = old * (up / down)
                 new = new if new > tiny else zero
                 difference += (new - old) * (new - old)
                 size += (new + old) * (new + old)

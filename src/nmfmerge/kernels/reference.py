@@ -41,7 +41,8 @@ def gcd_sweep_(F, G, C, threshold):
 def mu_step_(F, G, C, offset, tiny):
     """Twin of `nmfmerge.kernels.mu.mu_step_`; returns ``‖new − old‖², ‖new + old‖²``."""
     old = F.copy()
-    F *= C / (G @ F + offset)
+    up = np.maximum(C, 0)
+    F *= up / (G @ F + offset + (up - C))
     F[tiny >= F] = 0
     return _norms(F, old)
 

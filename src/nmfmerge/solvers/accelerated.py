@@ -81,9 +81,12 @@ class AcceleratedHALS(HALS):
 
     def _sweep(self, point: Point, side: Side) -> float:
         """Sweep over one factor; return by how much the objective fell."""
-        moved, total, decrease = hals_sweep_(*point.subproblem(side), _SWEEPS)
-        self.note_steps(moved, total)
-        point.changed(side)
+        F, G, C = point.subproblem(side)
+        if len(F) == 0:  # all are held
+            return 0.0
+        moved, total, decrease = hals_sweep_(F, G, C, _SWEEPS)
+        self.note_steps(point, side, moved, total)
+        point.put(side, F)
         return decrease
 
     def _push(
@@ -95,7 +98,7 @@ class AcceleratedHALS(HALS):
             swept[:] = F
             return 0.0
         extrapolate_(F, swept, F.dtype.type(weight))
-        rise = _rise(*point.subproblem(side), swept) if cancels else 0.0
+        rise = _rise(*point.subproblem(side), point.free(side, swept)) if cancels else 0.0
         point.changed(side)
         return rise
 

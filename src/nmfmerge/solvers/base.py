@@ -30,8 +30,11 @@ class Solver(ABC):
 
     def update(self, point: Point, side: Side) -> None:
         """Update one factor and note how far its components moved."""
-        self.note_steps(*self.update_(*point.subproblem(side)))
-        point.changed(side)
+        F, G, C = point.subproblem(side)
+        if len(F) > 0:  # else all are held
+            moved, total = self.update_(F, G, C)
+            self.note_steps(point, side, moved, total)
+            point.put(side, F)
 
     @abstractmethod
     def update_(self, F: np.ndarray, G: np.ndarray, C: np.ndarray) -> Norms:
@@ -44,9 +47,9 @@ class Solver(ABC):
         """Forget how far components moved."""
         self._ratio = np.zeros(len(point.H))
 
-    def note_steps(self, moved: np.ndarray, total: np.ndarray) -> None:
-        """Note how far components moved, in one of the factors."""
-        note_steps_(self._ratio, moved, total)
+    def note_steps(self, point: Point, side: Side, moved: np.ndarray, total: np.ndarray) -> None:
+        """Note how far the components of a subproblem moved."""
+        note_steps_(self._ratio, point.of_all(side, moved), point.of_all(side, total))
 
     def largest_step(self, point: Point) -> float:
         """Largest relative displacement noted, of a component that counts."""

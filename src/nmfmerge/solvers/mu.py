@@ -14,5 +14,6 @@ class MU(Solver):
     def update_(self, F: np.ndarray, G: np.ndarray, C: np.ndarray) -> Norms:
         """Multiply F by C / (G F + offset), with an offset that scales as the data do."""
         info = np.finfo(F.dtype)
-        offset = max(float(np.sqrt(info.eps) * C.mean()), float(info.tiny))
+        size = C.mean() if C.min(initial=0) >= 0 else np.abs(C).mean()
+        offset = max(float(np.sqrt(info.eps) * size), float(info.tiny))
         return mu_step_(F, G, C, offset, tiny=float(info.tiny / info.eps))

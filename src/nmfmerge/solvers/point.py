@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from nmfmerge.data import DataMatrix
+from nmfmerge.held import Held
 from nmfmerge.kernels import inner_product
 
 Side = Literal["W", "H"]
@@ -16,10 +17,13 @@ Side = Literal["W", "H"]
 class Point:
     """Component-major factors ``Wt`` (r × m) and ``H`` (r × n) and their products with X.
 
-    The arrays are the point's own: solvers change them in place and say so by `changed`.
+    The arrays are the point's own: solvers change them in place and say so by `changed`. Components
+    that are held are not part of the subproblems that solvers get.
     """
 
-    def __init__(self, data: DataMatrix, Wt: np.ndarray, H: np.ndarray) -> None:
+    def __init__(
+        self, data: DataMatrix, Wt: np.ndarray, H: np.ndarray, held: Held | None = None
+    ) -> None:
         self.data = data
         self.Wt = np.ascontiguousarray(Wt)
         self.H = np.ascontiguousarray(H)
@@ -29,6 +33,10 @@ class Point:
         self._cross: dict[Side, np.ndarray] = {}
         self._fresh: set[str] = set()
         self._objective: float | None = None
+        self._free: dict[Side, np.ndarray] = {}  # of sides with held components: the others
+        if held is not None:
+            masks: dict[Side, np.ndarray] = {"W": held.W, "H": held.H}
+            self._free = {s: np.flatnonzero(~mask) for s, mask in masks.items() if mask.any()}
 
     def factor(self, side: Side) -> np.ndarray:
         """The factor of one side, component-major."""
@@ -54,8 +62,36 @@ class Point:
         return self._cross[side]
 
     def subproblem(self, side: Side) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """``F, G, C`` of ``min ½⟨F, G F⟩ − ⟨C, F⟩, F ≥ 0`` for one side."""
-        return self.factor(side), self.gram(other(side)), self.cross(side)
+        """``F, G, C`` of ``min ½⟨F, G F⟩ − ⟨C, F⟩, F ≥ 0`` for one side.
+
+        Where components are held, F is a copy of the others, to be given to `put`, and C is what
+        the held ones leave of the cross product.
+        """
+        F, G, C = self.factor(side), self.gram(other(side)), self.cross(side)
+        if side not in self._free:
+            return F, G, C
+        free = self._free[side]
+        held = np.delete(np.arange(len(F)), free)
+        rest = C[free] - G[np.ix_(free, held)] @ F[held]
+        return F[free], G[np.ix_(free, free)], rest
+
+    def free(self, side: Side, of: np.ndarray) -> np.ndarray:
+        """The rows of an array that are of components not held on this side."""
+        return of[self._free[side]] if side in self._free else of
+
+    def of_all(self, side: Side, values: np.ndarray) -> np.ndarray:
+        """Numbers of components that are not held, with zeros for those that are."""
+        if side not in self._free:
+            return values
+        filled = np.zeros(len(self.H))
+        filled[self._free[side]] = values
+        return filled
+
+    def put(self, side: Side, F: np.ndarray) -> None:
+        """Put the F of `subproblem`, which a solver has changed, in its place."""
+        if side in self._free:
+            self.factor(side)[self._free[side]] = F
+        self.changed(side)
 
     def replace(self, Wt: np.ndarray, H: np.ndarray) -> None:
         """Overwrite both factors by others of the same shapes."""
