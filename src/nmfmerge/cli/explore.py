@@ -1,6 +1,7 @@
 """Open a page in the browser to look at all ranks and to adjust a solution."""
 
 import argparse
+import sys
 import webbrowser
 from pathlib import Path
 
@@ -31,6 +32,7 @@ def run(given: argparse.Namespace) -> int:
         given, {"address": explorer.address},
         f"{explorer.address}\nOpen this address on this machine. Ctrl-C ends the explorer.",
     )  # fmt: skip
+    sys.stdout.flush()  # a script that reads it is not kept waiting
     if not given.no_browser:
         webbrowser.open(explorer.address)
     try:

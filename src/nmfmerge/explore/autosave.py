@@ -32,6 +32,7 @@ class Autosave:
         self._about = {"data_sha256": data_sha256}
         self.last: int | None = None
         self.moved_to: Path | None = None
+        self.damaged: list[str] = []
         self._lock = Lock(folder)
         try:
             self._lock.acquire()
@@ -55,9 +56,17 @@ class Autosave:
         self.last = start
 
     def found(self, X: Any) -> dict[int, Editor]:
-        """Editors with the edits of an earlier session, by start."""
+        """Editors with the edits of an earlier session, by start; damaged files are set aside."""
         self.last = self._read().get("last")
-        return {start: Editor.load(file, X) for start, file in self._files()}
+        editors = {}
+        for start, file in self._files():
+            try:
+                editors[start] = Editor.load(file, X)
+            except Exception as error:  # whatever a damaged file makes its reader raise
+                aside = file.with_name(f"{file.name}.damaged")
+                os.replace(file, aside)
+                self.damaged.append(f"{aside} cannot be read ({' '.join(str(error).split())})")
+        return editors
 
     def close(self) -> None:
         """Let another session have the folder."""
@@ -86,6 +95,3 @@ class Autosave:
         names = (self.folder.with_name(f"{self.folder.name}-{number}") for number in numbers)
         self.moved_to = next(path for path in names if not os.path.lexists(path))
         os.rename(self.folder, self.moved_to)
-
-    def __str__(self) -> str:
-        return self.folder.name

@@ -55,8 +55,6 @@ def open_path(path: Path, **reading: Any) -> Session:
     except OSError as error:
         trouble = f"Edits are not kept as you make them: {error.strerror or error}"
     session = Session(data, start, about=about, place=place, autosave=autosave)
-    if autosave is not None and autosave.moved_to is not None:
-        trouble = f"The data have changed: edits of the earlier ones are in {autosave.moved_to}"
     if trouble:
         session.say(Note(trouble, "error"))
     return session

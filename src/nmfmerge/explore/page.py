@@ -15,7 +15,7 @@ from jinja2 import Template
 from nmfmerge.explore import fragments
 from nmfmerge.explore.explorer import Explorer
 from nmfmerge.explore.figures import Coordinates, Curves, Maps, Profile, paint
-from nmfmerge.explore.session import State
+from nmfmerge.explore.session import Note, State
 from nmfmerge.explore.tree import tree_drawing
 from nmfmerge.plot.merges import norm2
 from nmfmerge.plot.side import sides_of
@@ -140,7 +140,6 @@ class Page:
         sides = self.left, self.right
         solution = state.result, state.names, state.held
         self._part("heading", fragments.heading, (self.session, state), solution)
-        self._part("status", fragments.status, (state, self.explorer.tabs), None)
         self._part("buttons", fragments.main_buttons, (state,), None)
         self._part("cards", fragments.cards, (state, *sides), (*solution, state.selected))
         self._part("tools", fragments.tools, (state,), (*solution, state.selected))
@@ -160,6 +159,7 @@ class Page:
             self._maps()
         if state.result is not before.result or state.selected != before.selected:
             self._profiles()
+        self._part("status", fragments.status, (state, self.explorer.tabs), None)  # after the rest
 
     def _part(
         self, name: str, make: Callable[..., str], arguments: tuple[Any, ...], uses: Any
@@ -208,13 +208,12 @@ class Page:
         """Do what the page asks for: JSON with an action, arguments and the fields of a form."""
         try:
             asked = json.loads(text)
-            name, arguments = asked["action"], asked.get("args", [])
-            fields = asked.get("fields", {})
-        except (ValueError, TypeError, KeyError, AttributeError):
-            return
-        self._act(name, *arguments, **fields)
+            action, arguments, fields = str(asked["action"]), [*asked["args"]], {**asked["fields"]}
+        except (ValueError, TypeError, KeyError):
+            return  # not sent by this page
+        self._act(action, *arguments, **fields)
 
-    def _act(self, name: str, *arguments: Any, **fields: Any) -> None:
+    def _act(self, action: str, /, *arguments: Any, **fields: Any) -> None:
         session, state = self.session, self.session.state
         here = state.selected
         known: dict[str, Callable[..., None]] = {
@@ -239,9 +238,9 @@ class Page:
             "open": lambda name: self.explorer.open(str(name)),
         }
         try:
-            known[name](*arguments, **fields)
-        except (KeyError, TypeError, ValueError):
-            return  # not an action of this page
+            known[action](*arguments, **fields)
+        except (KeyError, TypeError, ValueError) as error:
+            session.say(Note(f"{action} was not understood: {error}", "error"))
 
 
 def _tree(state: State) -> str:

@@ -7,6 +7,7 @@ Origin that are this server's own; anything else is refused before Bokeh sees it
 import asyncio
 import hmac
 import secrets
+import socket
 import threading
 from collections.abc import Callable
 from urllib.parse import urlsplit
@@ -19,7 +20,6 @@ from bokeh.server.tornado import BokehTornado
 from tornado.httpserver import HTTPServer
 from tornado.httputil import HTTPServerRequest
 from tornado.ioloop import IOLoop
-from tornado.netutil import bind_sockets
 from tornado.routing import AnyMatches, Matcher, Rule, RuleRouter
 from tornado.web import Application as WebApplication
 from tornado.web import RequestHandler
@@ -46,8 +46,8 @@ class Server:
     def __init__(self, make: Callable[[Document], None], port: int = 0) -> None:
         self.token = secrets.token_urlsafe(24)
         self._make = make
-        self._sockets = _bind(port)
-        self.port: int = self._sockets[0].getsockname()[1]
+        self._socket = _bind(port)
+        self.port: int = self._socket.getsockname()[1]
         self._loop: IOLoop | None = None
         self._thread = threading.Thread(target=self._serve, daemon=True, name="nmfmerge-server")
         self._ready = threading.Event()
@@ -67,6 +67,7 @@ class Server:
         if self._loop is not None and self._thread.is_alive():
             self._loop.add_callback(self._loop.stop)
             self._thread.join(10)
+        self._socket.close()
 
     def wait(self) -> None:
         """Wait until the server is stopped, in a way that Ctrl-C can interrupt."""
@@ -96,7 +97,7 @@ class Server:
             ])
         )  # fmt: skip
         server = BaseServer(self._loop, app, http)
-        http.add_sockets(self._sockets)
+        http.add_socket(self._socket)
         server.start()
         self._loop.add_callback(self._ready.set)
         self._loop.start()
@@ -146,12 +147,14 @@ def _say_nothing(_: RequestHandler) -> None:
     """Log no requests: their paths have the token."""
 
 
-def _bind(port: int) -> list:
+def _bind(port: int) -> socket.socket:
     if not 0 <= port <= 65535:
         raise PortError(f"port {port} is out of range: expected 0 (any free one) to 65535")
     try:
-        return bind_sockets(port, ADDRESS)
+        listening = socket.create_server((ADDRESS, port))
     except OSError as error:
         raise PortError(
             f"port {port} cannot be had ({error.strerror}): name another, or none to get a free one"
         ) from error
+    listening.setblocking(False)
+    return listening

@@ -25,6 +25,7 @@ from nmfmerge.metrics import next_merges, shares
 from nmfmerge.origin import now, versions
 from nmfmerge.ranks import RankPath, rank_path
 from nmfmerge.result import Factorization
+from nmfmerge.validation import check_X
 
 OPENED = 0  # the start that came with a folder; other starts are known by their rank
 N_MISSING = 3  # recovered features that are offered
@@ -116,6 +117,7 @@ class Session:
         self.data = data
         self.about = about or {}
         self.place = place or Place(Path())
+        check_X(data.X)
         self.overview = Overview(data.X)
         self.state = State()
         self.starts: dict[int, Factorization] = {} if start is None else {OPENED: start}
@@ -125,11 +127,13 @@ class Session:
         self._worker = Worker()
         self._lock = threading.RLock()
         self._listeners: list[Callable[[], None]] = []
-        if autosave is not None:
-            self._restore(autosave)
-        if self.starts or self.editors:
-            last = autosave.last if autosave is not None and autosave.last in self.editors else None
-            self._show(last if last is not None else min(self.starts or self.editors))
+        note = None if autosave is None else self._restore(autosave)
+        here = {*self.starts, *self.editors}
+        if here:
+            last = None if autosave is None else autosave.last
+            self._show(last if last in self.editors else min(here), note)
+        elif note is not None:
+            self.say(note)
 
     @property
     def kept_in(self) -> Path | None:
@@ -199,7 +203,7 @@ class Session:
         """Show the solution of a rank, with the edits that were made to it."""
         if self._busy():
             return
-        if rank in self.starts and rank != self.state.start:
+        if rank in {*self.starts, *self.editors} and rank != self.state.start:
             self._show(rank)
 
     def _show(self, start: int, note: Note | None = None) -> None:
@@ -266,17 +270,17 @@ class Session:
             self._update(note=Note("There is no solution yet to edit.", "error"))
             return
         before = self.state.result
-        title = told(name, arguments, self.state.names)
+        doing, title = (told(name, arguments, self.state.names, doing=d) for d in (True, False))
 
         def work(job: Job) -> Note:
             editor = self._editor()
             options = {"callback": job} if name == "polish" else {}
             getattr(editor, name)(*arguments, **options)
-            self._keep(editor)
             stopped = " (stopped early)" if job.cancelled else ""
-            return Note(f"{title}{stopped}: {change(before, editor.result())}")
+            note = Note(f"{title}{stopped}: {change(before, editor.result())}")
+            return self._keep(editor, note)
 
-        self._run(title, work, reshow=True)
+        self._run(doing, work, reshow=True)
 
     def merge_pair(self) -> None:
         """Merge the two components that are looked at."""
@@ -306,19 +310,28 @@ class Session:
             self.editors[start] = Editor(self.data.X, self.starts[start])
         return self.editors[start]
 
-    def _keep(self, editor: Editor) -> None:
-        if self._autosave is not None:
+    def _keep(self, editor: Editor, note: Note) -> Note:
+        """Keep the edits on disk; where that fails the edit stands, and the note says so."""
+        if self._autosave is None:
+            return note
+        try:
             self._autosave.keep(self.state.start, editor)
+        except OSError as error:
+            reason = error.strerror or error
+            return Note(f"{note.text}. Edits could not be kept on disk: {reason}", "error")
+        return note
 
-    def _restore(self, autosave: Autosave) -> None:
-        found = autosave.found(self.data.X)
-        self.editors.update(found)
-        for start, editor in found.items():
-            self.starts.setdefault(start, editor.start)
-        if found:
-            self.state = State(
-                note=Note(f"Edits of an earlier session are here again: {autosave}.")
-            )
+    def _restore(self, autosave: Autosave) -> Note | None:
+        """Take up the edits of an earlier session."""
+        self.editors.update(autosave.found(self.data.X))
+        if autosave.moved_to is not None:
+            told = f"The data have changed: edits of the earlier ones are in {autosave.moved_to}"
+            return Note(told, "error")
+        if autosave.damaged:
+            return Note("; ".join(autosave.damaged), "error")
+        if self.editors:
+            return Note(f"Edits of an earlier session are here again, from {autosave.folder.name}.")
+        return None
 
     # ---- all ranks
 
@@ -333,7 +346,7 @@ class Session:
             path = rank_path(self.data.X, n_max, callback=job)
             ranks = [int(rank) for rank in path.ranks]
             with self._lock:
-                self.starts |= {r: path[r] for r in ranks if r not in self.editors}
+                self.starts |= {r: path[r] for r in ranks}
                 self._update(path=path)
             if self.state.result is None:
                 best = path.suggest()

@@ -33,26 +33,28 @@ def change(before: Factorization, after: Factorization) -> str:
     return f"fitting error {percent(first)} → {percent(second)} ({points(second - first)})"
 
 
-_DONE = {
-    "add": "Added {0} recovered",
-    "merge": "Merged {0} and {1}",
-    "merge_to": "Merged down to {0} components",
-    "split": "Split {0}",
-    "remove": "Removed {0}",
-    "hold": "Held {0}",
-    "release": "Released {0}",
-    "rename": "Renamed {0} to {1}",
-    "polish": "Polished",
-    "undo": "Undone",
-    "redo": "Done again",
+_EDITS = {  # while they are done, and after
+    "add": ("Adding {0} recovered", "Added {0} recovered"),
+    "merge": ("Merging {0} and {1}", "Merged {0} and {1}"),
+    "merge_to": ("Merging down to {0} components", "Merged down to {0} components"),
+    "split": ("Splitting {0}", "Split {0}"),
+    "remove": ("Removing {0}", "Removed {0}"),
+    "hold": ("Holding {0}", "Held {0}"),
+    "release": ("Releasing {0}", "Released {0}"),
+    "rename": ("Renaming {0}", "Renamed {0} to {1}"),
+    "polish": ("Polishing", "Polished"),
+    "undo": ("Undoing", "Undone"),
+    "redo": ("Doing again", "Done again"),
 }
 _COMPONENTS = {"merge": 2, "split": 1, "remove": 1, "hold": 1, "release": 1, "rename": 1}
 
 
-def told(name: str, arguments: Sequence[Any], names: Sequence[str] = ()) -> str:
+def told(
+    name: str, arguments: Sequence[Any], names: Sequence[str] = (), *, doing: bool = False
+) -> str:
     """An edit in words, with the names of its components, or else their numbers."""
     words = [
         name_of(names, value) if place < _COMPONENTS.get(name, 0) else str(value)
         for place, value in enumerate(arguments or (1,))
     ]
-    return _DONE[name].format(*words)
+    return _EDITS[name][0 if doing else 1].format(*words)

@@ -1,0 +1,32 @@
+import numpy as np
+import pytest
+
+from nmfmerge import datasets, nmf
+from nmfmerge.explore.session import Session
+
+
+@pytest.fixture(scope="session")
+def data():
+    return datasets.lcms_like(60, 90, 5)
+
+
+@pytest.fixture(scope="session")
+def start(data):
+    return nmf(data.X, 5, tol=1e-3)
+
+
+@pytest.fixture
+def session(data, start):
+    """A session on a solution of five components."""
+    session = Session(data, start)
+    session.wait()
+    yield session
+    session.close()
+
+
+@pytest.fixture
+def file(tmp_path, data):
+    """A data file in a folder of its own."""
+    path = tmp_path / "run.npy"
+    np.save(path, data.X)
+    return path
