@@ -6,9 +6,9 @@ import nmfmerge
 from nmfmerge import datasets, io, plot, report
 
 PUBLIC = [
-    "Factorization", "History", "Interrupted", "MergeTree", "NMFMerge", "Progress", "Stage",
-    "Status", "datasets", "merge_components", "metrics", "nmf", "nmf_merge", "recover_components",
-    "transform",
+    "Editor", "Factorization", "History", "Interrupted", "MergeTree", "NMFMerge", "Progress",
+    "Stage", "Status", "datasets", "merge_components", "metrics", "nmf", "nmf_merge",
+    "recover_components", "transform",
 ]  # fmt: skip
 
 
@@ -43,6 +43,7 @@ def test_signatures_are_frozen():
     shared = [
         "solver",
         "init",
+        "hold",
         "tol",
         "max_iter",
         "max_time",

@@ -1,6 +1,7 @@
 """Nonnegative matrix factorization that finds a better answer, and the same answer twice."""
 
 from nmfmerge import datasets, metrics
+from nmfmerge.editor import Editor
 from nmfmerge.estimator import NMFMerge
 from nmfmerge.explore import explore
 from nmfmerge.merge import MergeTree
@@ -12,6 +13,7 @@ from nmfmerge.solvers import Progress
 __version__ = "0.1.0"
 
 __all__ = [
+    "Editor",
     "Factorization",
     "History",
     "Interrupted",

@@ -184,8 +184,9 @@ def _write_fit(folder: Path, fit: Fit) -> None:
     values = (np.asarray(axis.values) for axis in (data.rows, data.columns))
     rows, columns = (array.astype(str) if array.dtype == object else array for array in values)
     _save(folder / "axes.npz", {"rows": rows, "columns": columns})
-    _write_table(folder / "W.csv", data.rows, result.W)
-    _write_table(folder / "H.csv", data.columns, result.H.T)
+    labels = [result.label(t) for t in range(result.n_components)]
+    _write_table(folder / "W.csv", data.rows, labels, result.W)
+    _write_table(folder / "H.csv", data.columns, labels, result.H.T)
     if result.merges is not None:
         lines = zip(result.merges.pairs.tolist(), result.merges.penalties.tolist(), strict=True)
         table = ([first + 1, second + 1, repr(penalty)] for (first, second), penalty in lines)
@@ -215,9 +216,9 @@ def _put_in_place(scratch: Path, path: Path) -> None:
     shutil.rmtree(old)
 
 
-def _write_table(path: Path, axis: Axis, columns: np.ndarray) -> None:
+def _write_table(path: Path, axis: Axis, labels: list[str], columns: np.ndarray) -> None:
     """One line for each entry of the axis, one column for each component."""
-    head = [axis.label, *(f"component {t + 1}" for t in range(columns.shape[1]))]
+    head = [axis.label, *labels]
     lines = (
         [name, *(format(value, _DIGITS) for value in values)]
         for name, values in zip(axis.values.tolist(), columns.tolist(), strict=True)

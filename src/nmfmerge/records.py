@@ -77,6 +77,7 @@ def pack_result(result: Factorization) -> tuple[Record, Arrays]:
         "converged": result.converged,
         "n_iter": result.n_iter,
         "seconds": result.seconds,
+        "names": list(result.names),
     }
     return summary | record, {"W": result.W, "H": result.H} | arrays
 
@@ -96,7 +97,14 @@ def unpack_result(record: Record, arrays: Mapping[str, np.ndarray]) -> Factoriza
         seconds=number("seconds", record["seconds"]),
         merges=merges,
         generalized_singular_values=values,
+        names=_names(record.get("names", [])),
     )
+
+
+def _names(values: Any) -> tuple[str, ...]:
+    if not isinstance(values, list) or not all(isinstance(name, str) for name in values):
+        raise ValueError(f"names of components are {values!r}, expected a list of words")
+    return tuple(values)
 
 
 def check_factor(

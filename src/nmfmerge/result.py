@@ -125,6 +125,8 @@ class Factorization:
         What the merge stage joined.
     generalized_singular_values : array (k,)
         One for each recovered component: how much more X has than WH in its direction.
+    names : tuple of str
+        Names of the components; empty where they have none.
     """
 
     W: np.ndarray
@@ -136,16 +138,28 @@ class Factorization:
     seconds: float
     merges: MergeTree | None = None
     generalized_singular_values: np.ndarray = field(default_factory=lambda: np.empty(0))
+    names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.W.ndim != 2 or self.H.ndim != 2 or self.W.shape[1] != self.H.shape[0]:
             raise ValueError(f"W {self.W.shape} and H {self.H.shape} do not fit together")
+        if len(self.names) not in (0, self.H.shape[0]):
+            raise ValueError(
+                f"there are {len(self.names)} names for {self.H.shape[0]} components; expected one "
+                "for each"
+            )
         object.__setattr__(self, "stages", tuple(self.stages))
+        object.__setattr__(self, "names", tuple(self.names))
 
     @property
     def n_components(self) -> int:
         """Number of components."""
         return self.H.shape[0]
+
+    def label(self, k: int) -> str:
+        """What to call component k, counted from 0: "component 1", "component 1+4", "glucose"."""
+        name = self.names[k] if self.names else str(k + 1)
+        return f"component {name}" if name[0].isdigit() else name
 
     @property
     def n_iter(self) -> int:

@@ -110,6 +110,25 @@ def check_word(name: str, value: Any, known: Mapping[str, Any]) -> str:
     return value
 
 
+def check_index(name: str, value: Any, r: int) -> int:
+    """Check the index of one of r components."""
+    index = check_integer(name, value, low=0)
+    if index >= r:
+        raise ValueError(
+            f"{name}={value!r} is out of range; the {r} components are counted from 0 to {r - 1}"
+        )
+    return index
+
+
+def check_name(name: str, value: Any) -> str:
+    """Check a name that can be printed on one line."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name}={_short(value)} is a {type(value).__name__}; expected a string")
+    if not value.strip() or not value.isprintable():
+        raise ValueError(f"{name}={_short(value)} cannot be read; expected words on one line")
+    return value
+
+
 def check_init(init: Any, known: Mapping[str, Any]) -> str | tuple[np.ndarray, np.ndarray]:
     """Check a word, or a pair of factors (W0, H0)."""
     if isinstance(init, str):
@@ -133,16 +152,16 @@ def check_hold(hold: Any, init: Any, r: int) -> Held | None:
             f"init={init!r}: give them as init=(W0, H0)"
         )
     if not isinstance(hold, Mapping):
-        indices = _check_indices("hold", hold, r)
+        indices = check_indices("hold", hold, r)
         return Held.of(r, indices, indices)
     if not hold.keys() <= {"W", "H"}:
         raise ValueError(f"hold={_short(hold)} has keys other than 'W' and 'H'; expected these")
     return Held.of(
-        r, *(_check_indices(f"hold[{side!r}]", hold.get(side, ()), r) for side in ("W", "H"))
+        r, *(check_indices(f"hold[{side!r}]", hold.get(side, ()), r) for side in ("W", "H"))
     )
 
 
-def _check_indices(name: str, value: Any, r: int) -> list[int]:
+def check_indices(name: str, value: Any, r: int) -> list[int]:
     """Check indices of components, or a mask of them."""
     expected = f"expected indices of components, from 0 to {r - 1}"
     array = np.asarray(value)

@@ -18,6 +18,7 @@ from nmfmerge.plot.style import (
     TEXT,
     new_figure,
     percent,
+    shortened,
     words,
 )
 from nmfmerge.result import Factorization
@@ -45,7 +46,7 @@ def components(
     Returns
     -------
     Figure
-        One row for each component, labelled with its number, counted from 1, and its share.
+        One row for each component, labelled with its name, or its number from 1, and its share.
     """
     left, right = sides(result, data)
     share = shares(result.W, result.H)
@@ -60,7 +61,7 @@ def components(
     for row, k in zip(axes, shown, strict=True):
         _draw_component(row, left, right, result.W[:, k], result.H[k])
         row[0].set_ylabel(
-            f"component {k + 1}\n{percent(share[k])}",
+            f"{shortened(result.label(k))}\n{percent(share[k])}",
             rotation=0, ha="right", va="center", labelpad=8, fontsize=SMALL, color=INK,
         )  # fmt: skip
     _label(axes, left, right)

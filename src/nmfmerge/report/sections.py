@@ -115,17 +115,18 @@ def components(story: Story) -> str:
     left, right = sides(result, data)
     share = shares(result.W, result.H)
     shown = min(result.n_components, 24)
+    named = "named" if result.names else "numbered as the columns of W, from 1,"
     drawn = figure(
         story.figures["components"],
         f"{count(shown, 'component')}, one in each row: columns of W along "
         f"{left.axis.label}, rows of H along {right.axis.label}",
         "Each row is a component: its column of W on the left, its row of H on the right, each "
-        "drawn to its own largest value. Components are numbered as the columns of W, from 1, and "
-        "sorted by their share of the fit, which is that of the sum of squares of WH.",
+        f"drawn to its own largest value. Components are {named} and sorted by their share of the "
+        "fit, which is that of the sum of squares of WH.",
     )
     rows = (
         (
-            k + 1,
+            result.names[k] if result.names else k + 1,
             _share(share[k]),
             _peak(left, result.W[:, k]),
             _peak(right, result.H[k]),
@@ -135,8 +136,8 @@ def components(story: Story) -> str:
         for k in np.argsort(-share, kind="stable").tolist()
     )
     head = (
-        "Number", "Share of the fit", f"Peak: {left.axis.name}", f"Peak: {right.axis.name}",
-        "Zeros in W", "Zeros in H",
+        "Name" if result.names else "Number", "Share of the fit",
+        f"Peak: {left.axis.name}", f"Peak: {right.axis.name}", "Zeros in W", "Zeros in H",
     )  # fmt: skip
     return drawn + table(head, rows, "Components by share of the fit")
 

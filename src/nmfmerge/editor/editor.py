@@ -1,0 +1,429 @@
+"""`Editor`: a factorization that is changed step by step, with undo, previews and a history."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nmfmerge import validation as check
+from nmfmerge.editor.edits import ARGUMENTS, Edit
+from nmfmerge.editor.moments import Moments
+from nmfmerge.editor.script import script
+from nmfmerge.editor.state import State, apply, first_state, measured
+from nmfmerge.files import replacing
+from nmfmerge.kernels import blas_for
+from nmfmerge.pipeline import recover_components
+from nmfmerge.records import check_factor, read_arrays
+from nmfmerge.result import Factorization
+from nmfmerge.solvers import SOLVERS
+from nmfmerge.solvers.loop import Callback
+from nmfmerge.solvers.point import percent
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What an edit would do to the fitting error, in percent.
+
+    Attributes
+    ----------
+    edit : Edit
+        The edit.
+    before, after : float
+        The fitting error now, and after it.
+    """
+
+    edit: Edit
+    before: float
+    after: float
+
+    @property
+    def change(self) -> float:
+        """The change in percentage points."""
+        return self.after - self.before
+
+    def __str__(self) -> str:
+        return f"{self.edit}: {self.before:.6g} % → {self.after:.6g} % ({self.change:+.3g})"
+
+
+@dataclass(frozen=True, eq=False)
+class Missing:
+    """What X has and WH lacks: components that `Editor.add` would add, before they are added.
+
+    Attributes
+    ----------
+    W, H : arrays (m, k) and (k, n)
+        The components.
+    generalized_singular_values : array (k,)
+        How many times more X has than WH in the direction of each.
+    """
+
+    W: np.ndarray
+    H: np.ndarray
+    generalized_singular_values: np.ndarray
+
+
+class Editor:
+    """Adjust a factorization by hand, with undo.
+
+    Each edit, `hold` and `rename` too, is one step of `undo`, and returns the new factorization.
+    Components are counted from 0. Only `polish` fits all of them anew, so that what an edit did can
+    be seen before; `preview` tells what it would do to the fitting error.
+
+    Parameters
+    ----------
+    X : array or sparse matrix (m, n)
+        Nonnegative data.
+    W : array (m, r), or Factorization
+        The start; with a `Factorization`, H is left out.
+    H : array (r, n)
+        The start.
+    names : sequence of str, optional
+        Names of the components; by default those of the factorization, or 1, 2, ….
+    held : indices, optional
+        Components that are held.
+    solver, tol, max_iter
+        Of `polish`; see `nmfmerge.nmf`.
+
+    Examples
+    --------
+    >>> from nmfmerge import Editor, datasets, nmf
+    >>> X = datasets.paper_example().X
+    >>> editor = Editor(X, nmf(X, 5))
+    >>> merged = editor.merge(0, 1)
+    >>> editor.names
+    ('1+2', '3', '4', '5')
+    >>> editor.undo().n_components
+    5
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        W: np.ndarray | Factorization,
+        H: np.ndarray | None = None,
+        *,
+        names: Sequence[str] | None = None,
+        held: Iterable[int] = (),
+        solver: str = "accelerated",
+        tol: float = 1e-4,
+        max_iter: int = 10_000,
+    ) -> None:
+        self._settings = {
+            "solver": check.check_word("solver", solver, SOLVERS),
+            "tol": check.check_real("tol", tol, low=0),
+            "max_iter": check.check_integer("max_iter", max_iter, low=1),
+        }
+        self._data = check.check_X(X)
+        start = self._start(W, H, names)
+        self._states = [first_state(start, check.check_indices("held", held, start.n_components))]
+        self._edits: list[Edit] = []  # also those that were undone
+        self._at = 0  # how many of them are done
+        self._moments: tuple[State, Moments] | None = None
+
+    def _start(self, W: Any, H: np.ndarray | None, names: Sequence[str] | None) -> Factorization:
+        result = W if isinstance(W, Factorization) else None
+        if (result is None) == (H is None):
+            raise TypeError("give W and H, or one Factorization in their place")
+        if result is not None:
+            W, H = result.W, result.H
+        W, H = check.check_factors(W, H)
+        if names is None and result is not None:
+            names = result.names
+        check.check_fit(W, H, self._data, len(H))
+        if len(H) == 0:
+            raise ValueError("W and H have no components; expected one at least")
+        start = result or measured(self._data, W, H, "start")
+        return replace(start, names=tuple(check.check_name("names", n) for n in names or ()))
+
+    # What there is
+
+    @property
+    def n_components(self) -> int:
+        """Number of components."""
+        return self.result().n_components
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the components."""
+        return self.result().names
+
+    @property
+    def held(self) -> tuple[bool, ...]:
+        """Whether each component is held."""
+        return self._state.held
+
+    @property
+    def fitting_error(self) -> float:
+        """100·‖X − WH‖²/‖X‖², in percent."""
+        return self.result().fitting_error
+
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        """The edits that led here, the first one first."""
+        return tuple(self._edits[: self._at])
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether there is an edit to undo."""
+        return self._at > 0
+
+    @property
+    def can_redo(self) -> bool:
+        """Whether there is an edit to do again."""
+        return self._at < len(self._edits)
+
+    def result(self) -> Factorization:
+        """The present factorization."""
+        return self._state.result
+
+    def __repr__(self) -> str:
+        held = f", {sum(self.held)} held" if any(self.held) else ""
+        return (
+            f"Editor: {self.n_components} components{held}, fitting error "
+            f"{self.fitting_error:.6g} %, {len(self.edits)} edits"
+        )
+
+    # Edits
+
+    def add(self, k: int = 1) -> Factorization:
+        """Add k components that X has and WH lacks; see `recover_components`."""
+        return self._do("add", k)
+
+    def merge(self, i: int, j: int) -> Factorization:
+        """Merge two components, in the place of the first; see `merge_components`."""
+        return self._do("merge", i, j)
+
+    def merge_to(self, n_components: int) -> Factorization:
+        """Merge the closest pairs, of components that are not held, until so many are left."""
+        return self._do("merge_to", n_components)
+
+    def split(self, i: int) -> Factorization:
+        """Split a component in two, which fit its part of X better; the others stay."""
+        return self._do("split", i)
+
+    def remove(self, i: int) -> Factorization:
+        """Remove a component."""
+        return self._do("remove", i)
+
+    def hold(self, i: int) -> Factorization:
+        """Hold a component: it stays to the bit, whatever is polished or added, until released."""
+        return self._do("hold", i)
+
+    def release(self, i: int) -> Factorization:
+        """Let a held component go."""
+        return self._do("release", i)
+
+    def rename(self, i: int, name: str) -> Factorization:
+        """Give a component a name."""
+        return self._do("rename", i, name)
+
+    def polish(
+        self,
+        *,
+        solver: str | None = None,
+        tol: float | None = None,
+        max_iter: int | None = None,
+        max_time: float | None = None,
+        callback: Callback | None = None,
+    ) -> Factorization:
+        """Fit all components that are not held, from where they are; the error never rises.
+
+        Parameters are those of `nmfmerge.nmf`; by default those that the editor was made with. A
+        polish that ``max_time`` or the callback stops keeps what it has reached.
+        """
+        return self._push(*self._polish(solver, tol, max_iter, max_time, callback))
+
+    def _polish(
+        self,
+        solver: str | None = None,
+        tol: float | None = None,
+        max_iter: int | None = None,
+        max_time: float | None = None,
+        callback: Callback | None = None,
+    ) -> tuple[State, Edit]:
+        given = {"solver": solver, "tol": tol, "max_iter": max_iter}
+        settings = self._settings | {n: v for n, v in given.items() if v is not None}
+        check.check_word("solver", settings["solver"], SOLVERS)
+        settings["tol"] = check.check_real("tol", settings["tol"], low=0)
+        settings["max_iter"] = check.check_integer("max_iter", settings["max_iter"], low=1)
+        limits = {"max_time": max_time, "callback": callback}
+        return apply(self._state, Edit("polish", (), settings), self._data, limits)
+
+    def undo(self) -> Factorization:
+        """Take the last edit back."""
+        if not self.can_undo:
+            raise ValueError("there is no edit to undo")
+        self._at -= 1
+        return self.result()
+
+    def redo(self) -> Factorization:
+        """Do again the edit that was undone last."""
+        if not self.can_redo:
+            raise ValueError("there is no edit to do again")
+        self._at += 1
+        return self.result()
+
+    # What edits would do
+
+    def preview(self, name: str, *arguments: Any, **settings: Any) -> Preview:
+        """What an edit would do to the fitting error: ``preview("merge", 0, 3)``.
+
+        It equals the error after the edit. For a merge or a removal it costs no pass over X, but
+        for the first one after a change; other edits are done and thrown away.
+        """
+        check.check_word("name", name, ARGUMENTS)
+        if name == "polish":
+            state, edit = self._polish(**settings)
+            return Preview(edit, self.fitting_error, state.result.fitting_error)
+        edit = self._checked(name, *arguments)
+        after = self._told_by_moments(edit)
+        if after is None:
+            after = apply(self._state, edit, self._data)[0].result.fitting_error
+        return Preview(edit, self.fitting_error, after)
+
+    def pair_changes(self) -> np.ndarray:
+        """Change of the fitting error if a pair were merged, in percentage points.
+
+        Returns
+        -------
+        change : array (r, r)
+            Symmetric; NaN on the diagonal.
+        """
+        norm2 = self._data.norm2 or 1.0
+        return 100 * self._present_moments().merge_table() / norm2
+
+    def missing(self, k: int) -> Missing:
+        """The k components that `add` would add, with their generalized singular values."""
+        r, result = self.n_components, self.result()
+        W, H, values = recover_components(
+            self._data, result.W, result.H, k, hold=self._state.held_indices
+        )
+        return Missing(W[:, r:], H[r:], values)
+
+    # The history
+
+    def replay(self, edits: Iterable[Edit]) -> Factorization:
+        """Do edits one after the other, of this editor or of another one."""
+        for edit in edits:
+            checked = Edit.from_json(edit.as_json())
+            if checked.name != "polish":
+                checked = self._checked(checked.name, *checked.arguments)
+            self._push(*apply(self._state, checked, self._data))
+        return self.result()
+
+    def save(self, file: str | PathLike[str]) -> None:
+        """Write the start and all edits, also those undone, to a file that `load` reads."""
+        path = check.check_file("file", file)
+        first = self._states[0]
+        record = {
+            "format": _FORMAT,
+            "names": list(first.result.names),
+            "held": first.held_indices,
+            "settings": self._settings,
+            "edits": [edit.as_json() for edit in self._edits],
+            "n_done": self._at,
+        }
+        with replacing(path) as opened:
+            np.savez(opened, W=first.result.W, H=first.result.H, edits=np.array(json.dumps(record)))
+
+    @classmethod
+    def load(cls, file: str | PathLike[str], X: Any) -> "Editor":
+        """Read a start and edits, and do these again on X.
+
+        On the data and the machine that they were made on, that gives the same bits. On other data
+        of the same shape, merges, names and the like are repeated and polishes fit anew.
+        """
+        path = Path(file)
+        try:
+            arrays = read_arrays(path)
+            record = json.loads(str(arrays["edits"]))
+            if record["format"] != _FORMAT:
+                raise ValueError(f"its format is {record['format']!r}, expected {_FORMAT}")
+            for name in ("W", "H"):
+                check_factor(name, arrays[name])
+            edits = [Edit.from_json(edit) for edit in record["edits"]]
+            n_done = int(record["n_done"])
+            if not 0 <= n_done <= len(edits):
+                raise ValueError(f"{n_done} of its {len(edits)} edits are done")
+            settings, names, held = record["settings"], record["names"], record["held"]
+        except FileNotFoundError:
+            raise
+        except Exception as error:  # whatever damaged files make their readers raise
+            raise ValueError(f"{path} holds no edits that can be read ({error})") from error
+        editor = cls(X, arrays["W"], arrays["H"], names=names, held=held, **settings)
+        editor.replay(edits)
+        for _ in edits[n_done:]:
+            editor.undo()
+        return editor
+
+    def script(self, *, X: str = 'np.load("X.npy")', start: str = "edits.npz") -> str:
+        """The edits as a Python program that does them again.
+
+        Parameters
+        ----------
+        X : str
+            How the program gets X.
+        start : str
+            The file of the start, which `save` writes.
+        """
+        first = self._states[0]
+        return script(
+            self.edits, X, start, first.result.names, first.held_indices, self._data.shape
+        )
+
+    # Inside
+
+    @property
+    def _state(self) -> State:
+        return self._states[self._at]
+
+    def _do(self, name: str, *arguments: Any) -> Factorization:
+        return self._push(*apply(self._state, self._checked(name, *arguments), self._data))
+
+    def _push(self, state: State, edit: Edit) -> Factorization:
+        self._states = [*self._states[: self._at + 1], state]
+        self._edits = [*self._edits[: self._at], edit]
+        self._at += 1
+        return self.result()
+
+    def _checked(self, name: str, *arguments: Any) -> Edit:
+        """An edit whose arguments are sound."""
+        expected = ARGUMENTS[name]
+        if len(arguments) != len(expected):
+            raise TypeError(f"{name} takes the arguments ({', '.join(expected)}): got {arguments}")
+        checked: list[int | str] = []
+        for kind, value in zip(expected, arguments, strict=True):
+            if kind == "name":
+                checked.append(check.check_name(kind, value))
+            elif kind in ("i", "j"):
+                checked.append(check.check_index(kind, value, self.n_components))
+            else:
+                checked.append(check.check_integer(kind, value, low=1))
+        return Edit(name, tuple(checked))
+
+    def _told_by_moments(self, edit: Edit) -> float | None:
+        """Fitting error after an edit, where r × r numbers tell it to the last digits."""
+        if edit.name in ("hold", "release", "rename"):
+            return self.fitting_error
+        if edit.name not in ("merge", "remove") or any(self.held[t] for t in edit.arguments):
+            return None
+        if self.n_components == 1 or len(set(edit.arguments)) < len(edit.arguments):
+            return None  # which is an error: let the edit itself say so
+        moments = self._present_moments()
+        tell = moments.merged if edit.name == "merge" else moments.removed
+        residual2 = tell(*edit.arguments)
+        return None if residual2 is None else percent(residual2, self._data.norm2)
+
+    def _present_moments(self) -> Moments:
+        if self._moments is None or self._moments[0].result.W is not self.result().W:
+            result = self.result()
+            with blas_for(self._data.blas_flops(self.n_components)):
+                factors = check.check_fit(result.W, result.H, self._data, self.n_components)
+                self._moments = self._state, Moments.of(self._data, *factors)
+        return self._moments[1]

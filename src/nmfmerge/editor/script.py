@@ -1,0 +1,38 @@
+"""Edits as a Python program."""
+
+import json
+from collections.abc import Sequence
+
+from nmfmerge.editor.edits import Edit
+
+
+def script(
+    edits: Sequence[Edit],
+    X: str,
+    start: str,
+    names: Sequence[str],
+    held: Sequence[int],
+    shape: tuple[int, int],
+) -> str:
+    """A program that makes an editor with the start in a file, and does the edits."""
+    numbered = list(names) == [str(t + 1) for t in range(len(names))]
+    first = ["X", 'start["W"]', 'start["H"]']
+    first += [] if numbered else [f"names={list(names)!r}"]
+    first += [f"held={list(held)!r}"] if held else []
+    lines = [
+        '"""Edits of a nonnegative matrix factorization, to be done again."""',
+        "",
+        "import numpy as np",
+        "",
+        "import nmfmerge",
+        "",
+        f"X = {X}  # {shape[0]} × {shape[1]}",
+        f"with np.load({json.dumps(start)}) as start:",
+        f"    editor = nmfmerge.Editor({', '.join(first)})",
+        "",
+        *(f"editor.{edit}" for edit in edits),
+        "",
+        "result = editor.result()",
+        "print(result)",
+    ]
+    return "\n".join(lines) + "\n"
