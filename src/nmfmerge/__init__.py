@@ -6,6 +6,7 @@ from nmfmerge.estimator import NMFMerge
 from nmfmerge.explore import explore
 from nmfmerge.merge import MergeTree
 from nmfmerge.pipeline import merge_components, nmf, nmf_merge, recover_components, transform
+from nmfmerge.ranks import RankPath, rank_path
 from nmfmerge.result import Factorization, History, Stage, Status
 from nmfmerge.run import Interrupted
 from nmfmerge.solvers import Progress
@@ -20,6 +21,7 @@ __all__ = [
     "MergeTree",
     "NMFMerge",
     "Progress",
+    "RankPath",
     "Stage",
     "Status",
     "datasets",
@@ -28,6 +30,7 @@ __all__ = [
     "metrics",
     "nmf",
     "nmf_merge",
+    "rank_path",
     "recover_components",
     "transform",
 ]

@@ -75,6 +75,20 @@ def check_n_components(n_components: Any, shape: tuple[int, int]) -> int:
     return n_components
 
 
+def check_ranks(n_min: Any, n_max: Any, shape: tuple[int, int]) -> tuple[int, int]:
+    """Check a range of ranks against the shape of X."""
+    n_max = check_integer("n_max", n_max, low=1)
+    n_min = check_integer("n_min", n_min, low=1)
+    if n_max > min(shape):
+        raise ValueError(
+            f"n_max={n_max} is too large for X with {shape[0]} rows and {shape[1]} columns: use "
+            f"at most {min(shape)}"
+        )
+    if n_min > n_max:
+        raise ValueError(f"n_min={n_min} is above n_max={n_max}; expected at most n_max")
+    return n_min, n_max
+
+
 def check_integer(name: str, value: Any, *, low: int) -> int:
     """Check a whole number of at least ``low``."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, Integral):

@@ -25,6 +25,7 @@ class DataMatrix(ABC):
 
     def __init__(self) -> None:
         self._svd: TruncatedSVD | None = None
+        self.keeps_svd = False  # whether `forget_svd` is ignored
 
     @abstractmethod
     def HXt(self, H: np.ndarray, out: np.ndarray) -> np.ndarray:
@@ -60,8 +61,9 @@ class DataMatrix(ABC):
         return self._svd.head(r)
 
     def forget_svd(self) -> None:
-        """Free the memory of the kept singular vectors."""
-        self._svd = None
+        """Free the memory of the kept singular vectors, unless they are to be kept."""
+        if not self.keeps_svd:
+            self._svd = None
 
     def _compute_svd(self, r: int, check: Check | None) -> TruncatedSVD:
         return truncated_svd(self.HXt, self.WtX, self.shape, self.dtype, r, check=check)

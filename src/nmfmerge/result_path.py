@@ -1,0 +1,108 @@
+"""What `rank_path` returns: a `Factorization` for every rank, and what tells ranks apart."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nmfmerge.result import Factorization, Status
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RankPath(Mapping[int, Factorization]):
+    """Factorizations of one matrix at consecutive ranks; their error never rises with rank.
+
+    A mapping from rank to `Factorization`, ranks ascending: ``path[7]``, ``len(path)``,
+    ``7 in path``, ``for rank, result in path.items()``.
+
+    Attributes
+    ----------
+    factorizations : tuple of Factorization
+        One for each rank, ascending.
+    penalties : array (n_ranks,)
+        What the cheapest merge of two components would change WH by, from each rank to the next
+        lower one: squared distance in percent of ‖X‖². NaN for the lowest rank.
+    rank_seconds : array (n_ranks,)
+        Time spent on each rank.
+    seconds : float
+        Wall time of the whole.
+    status : Status
+        Whether every rank converged, or what stopped the run.
+    """
+
+    factorizations: Sequence[Factorization]
+    penalties: np.ndarray
+    rank_seconds: np.ndarray
+    seconds: float
+    status: Status
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "factorizations", tuple(self.factorizations))
+        for name in ("penalties", "rank_seconds"):
+            values = np.array(getattr(self, name), dtype=np.float64)
+            values.flags.writeable = False
+            object.__setattr__(self, name, values)
+        self._check()
+
+    def _check(self) -> None:
+        results = self.factorizations
+        if not results:
+            raise ValueError("a rank path needs at least one factorization")
+        lowest = results[0].n_components
+        for step, result in enumerate(results):
+            if result.n_components != lowest + step:
+                raise ValueError("the ranks of a path must rise by one")
+            if (len(result.W), result.H.shape[1]) != (len(results[0].W), results[0].H.shape[1]):
+                raise ValueError("all factorizations of a path must be of one matrix")
+        if (np.diff(self.fitting_errors) > 0).any():
+            raise ValueError("the fitting error of a path must not rise with rank")
+        for name in ("penalties", "rank_seconds"):
+            if getattr(self, name).shape != (len(results),):
+                raise ValueError(f"a rank path needs one entry of {name} for each rank")
+
+    @property
+    def ranks(self) -> np.ndarray:
+        """The ranks, ascending."""
+        return np.arange(len(self)) + self.factorizations[0].n_components
+
+    @property
+    def fitting_errors(self) -> np.ndarray:
+        """100·‖X − WH‖²/‖X‖² at each rank."""
+        return np.array([result.fitting_error for result in self.factorizations])
+
+    @property
+    def converged(self) -> bool:
+        """Whether the search was finished and every rank reached the tolerance."""
+        return self.status is Status.CONVERGED
+
+    def __getitem__(self, rank: int) -> Factorization:
+        lowest = self.factorizations[0].n_components
+        if not isinstance(rank, int | np.integer) or not 0 <= rank - lowest < len(self):
+            raise KeyError(
+                f"rank {rank!r} is not on this path, which goes from {lowest} to "
+                f"{lowest + len(self) - 1}"
+            )
+        return self.factorizations[rank - lowest]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.ranks.tolist())
+
+    def __len__(self) -> int:
+        return len(self.factorizations)
+
+    def __repr__(self) -> str:
+        first = self.factorizations[0]
+        head = (
+            f"RankPath of a {len(first.W)} × {first.H.shape[1]} matrix, ranks {self.ranks[0]} to "
+            f"{self.ranks[-1]}: {self.status}, {self.seconds:.3g} s\n"
+            "  rank  fitting error  merge penalty   seconds"
+        )
+        lines = [
+            f"  {rank:>4} {result.fitting_error:>12.6g} % "
+            + (f"{'':>14}" if np.isnan(penalty) else f"{penalty:>12.4g} %")
+            + f" {seconds:>9.3g}"
+            for rank, result, penalty, seconds in zip(
+                self.ranks, self.factorizations, self.penalties, self.rank_seconds, strict=True
+            )
+        ]
+        return "\n".join([head, *lines])
