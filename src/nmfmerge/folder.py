@@ -24,7 +24,7 @@ from nmfmerge.result import Factorization
 FIGURES = ("components", "convergence", "reconstruction", "merges", "singular-values")
 _FILES = {
     "fit.json", "factors.npz", "history.npz", "axes.npz", "W.csv", "H.csv", "merges.csv",
-    "report.html", "edits.py", *(f"figures/{name}.png" for name in FIGURES),
+    "report.html", "edits.py", "edits.npz", *(f"figures/{name}.png" for name in FIGURES),
 }  # fmt: skip
 _FACTORS = ("W", "H", "generalized_singular_values")  # in factors.npz; the rest is in history.npz
 _DIGITS = ".9g"  # of a number in a csv file; factors.npz has all

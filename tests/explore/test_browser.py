@@ -130,7 +130,6 @@ def test_a_walk_from_a_file_to_a_saved_fit_and_back(page, running, file, data):
 
     # a recovered feature is shown before it is added
     page.click("[data-tab=missing]")
-    page.wait_for_selector(".missing li")
     page.click("text='Add it'")
     note(page, "^Added 1")
     assert n_components(page) == 7

@@ -1,6 +1,7 @@
 """The session, without a page and without a browser."""
 
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -214,7 +215,9 @@ def test_work_can_be_cancelled_and_a_second_one_waits(data, monkeypatch):
     def slow(X, n_max, *, callback):
         began.set()
         assert go_on.wait(10)
-        assert callback(type("Progress", (), {"iteration": 3})())  # the user has cancelled
+        assert callback(
+            type("Progress", (), {"iteration": 3, "stage": "down to 4"})()
+        )  # the user has cancelled
         raise ValueError("stopped in the middle")
 
     monkeypatch.setattr(session_module, "rank_path", slow)
@@ -284,9 +287,13 @@ def test_the_saved_script_repeats_the_edits(opened, file, monkeypatch):
         done(opened)
     opened.save("mine.nmf")
     assert done(opened).kind == "done"
-    monkeypatch.chdir(file.parent)
-    script = (file.parent / "mine.nmf" / "edits.py").read_text()
-    compile(script, "edits.py", "exec")
+    monkeypatch.chdir(file.parent / "mine.nmf")
+    script = Path("edits.py").read_text()
+    assert str(file) in script
+    namespace = {}
+    exec(compile(script, "edits.py", "exec"), namespace)
+    np.testing.assert_array_equal(namespace["result"].W, opened.state.result.W)
+    assert namespace["result"].names == opened.state.result.names
 
 
 def test_a_fit_that_is_there_is_kept_unless_told_otherwise(opened, file):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from nmfmerge.editor import Editor
-from nmfmerge.files import InUse, Lock, replacing, scratch_file
+from nmfmerge.files import InUse, Lock, replacing
 
 _ABOUT = "about.json"
 
@@ -48,9 +48,7 @@ class Autosave:
     def keep(self, start: int, editor: Editor) -> None:
         """Write the edits of one start; the earlier file stays until the new one is complete."""
         self.folder.mkdir(exist_ok=True)
-        file = self._file(start)
-        editor.save(scratch_file(file))
-        os.replace(scratch_file(file), file)
+        editor.save(self._file(start))
         with replacing(self.folder / _ABOUT) as opened:
             opened.write(json.dumps(self._about | {"last": start}).encode())
         self.last = start

@@ -299,7 +299,7 @@ class Curves:
                 for values in (state.path.fitting_errors, state.path.penalties)
             )
             self.source.data = {"rank": rank, "error": error, "penalty": penalty}
-            marked = np.isin(rank, [s.rank for s in state.path.suggest()])
+            marked = np.isin(rank, [s.rank for s in state.suggested])
             self.suggested.data = {k: v[marked] for k, v in self.source.data.items()}
             for plot in self.plots:
                 plot.visible = True

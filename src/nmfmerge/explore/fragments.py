@@ -135,7 +135,7 @@ def ranks(session: Session, state: State) -> str:
     suggested = "".join(
         f"<li>{button(str(s.rank), 'rank', int(s.rank), title='Go to this rank', kind='rank')}"
         f"<span>{escape(str(s.reason))} <em>({escape(_sure(s.confidence))})</em></span></li>"
-        for s in state.path.suggest()
+        for s in state.suggested
     )
     here = (
         f"You are looking at {len(state.edits)} edit{'s' if len(state.edits) > 1 else ''} of "
@@ -251,19 +251,16 @@ def missing(state: State, left: Side, right: Side) -> str:
     found = state.extras.missing
     if found is None or len(found.H) == 0:
         return "<p class='hint'>There is nothing left to recover.</p>"
-    rows, columns = thumbs(left, found.W.T, "rows"), thumbs(right, found.H, "columns")
-    items = "".join(
-        f'<li><p><b>{value:.4g}</b> times as much in the data as in the fit</p>'
-        f'<div class="pair">{rows[k]}{columns[k]}</div>'
-        + button("Add it" if k == 0 else f"Add the first {k + 1}", "add", k + 1,
-                 title="Add it as a component (A)" if k == 0 else "")
-        + "</li>"
-        for k, value in enumerate(found.generalized_singular_values.tolist())
-    )  # fmt: skip
+    first, *others = state.extras.values.tolist()
+    after = ", ".join(f"{value:.3g}" for value in others)
     return (
-        "<p class='hint'>Recovered features, strongest first. The number is the generalized "
-        "singular value: near 1 nothing is missing in this direction. Polish after adding.</p>"
-        f"<ol class='missing'>{items}</ol>"
+        "<p class='hint'>The strongest feature that the data have and the solution lacks.</p>"
+        f"<p><b>{first:.4g}</b> times as much of it in the data as in the fit</p>"
+        f"<figure>{thumbs(left, found.W.T, 'rows')[0]}<figcaption>{escape(left.label)}</figcaption>"
+        f"</figure><figure>{thumbs(right, found.H, 'columns')[0]}<figcaption>{escape(right.label)}"
+        f"</figcaption></figure><p>{button('Add it', 'add', 1, title='Add (A)', kind='main')}</p>"
+        f"<p class='hint'>Those numbers are generalized singular values; after this one come "
+        f"{after or 'no more'}. Near 1 nothing is missing. Polish after adding.</p>"
     )
 
 

@@ -39,11 +39,8 @@ class Job:
         """Take the progress of a solver; the answer stops it where the user has cancelled."""
         if monotonic() >= self._next:
             self._next = monotonic() + _SECONDS
-            self.say(
-                f"{progress.n_components} components, iteration {progress.iteration}"
-                if hasattr(progress, "n_components")
-                else f"iteration {progress.iteration}"
-            )
+            stage = "" if progress.stage == "final" else f"{progress.stage} components, "
+            self.say(f"{stage}iteration {progress.iteration}")
         return self.cancelled
 
     def say(self, progress: str) -> None:

@@ -5,15 +5,18 @@ draws it never sees half a change; whoever subscribed is told. Long work runs in
 """
 
 import threading
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from nmfmerge.datasets.base import Dataset
-from nmfmerge.editor import Editor
+from nmfmerge.editor import Editor, Missing
 from nmfmerge.explore.autosave import Autosave
 from nmfmerge.explore.job import Job, Worker
 from nmfmerge.explore.place import Place
@@ -28,7 +31,7 @@ from nmfmerge.result import Factorization
 from nmfmerge.validation import check_X
 
 OPENED = 0  # the start that came with a folder; other starts are known by their rank
-N_MISSING = 3  # recovered features that are offered
+N_VALUES = 5  # generalized singular values that are shown
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,8 @@ class Extras:
 
     pairs: np.ndarray  # change of the fitting error, in percentage points, if two are merged
     tree: MergeTree  # merges down to one component
-    missing: Any  # features that could be recovered
+    missing: Missing | None  # the feature that would be recovered next
+    values: np.ndarray  # generalized singular values of the next few
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +90,7 @@ class State:
     note: Note | None = None
     job: Job | None = None
     path: RankPath | None = None
+    suggested: tuple[Any, ...] = ()
 
 
 class Session:
@@ -117,7 +122,7 @@ class Session:
         self.data = data
         self.about = about or {}
         self.place = place or Place(Path())
-        check_X(data.X)
+        self.matrix = check_X(data.X)
         self.overview = Overview(data.X)
         self.state = State()
         self.starts: dict[int, Factorization] = {} if start is None else {OPENED: start}
@@ -219,7 +224,6 @@ class Session:
         result = editor.result()
         self._put(
             start, result,
-            names=tuple(editor.names),
             held=tuple(editor.held),
             edits=tuple(told(edit.name, edit.arguments) for edit in editor.edits),
             can_undo=editor.can_undo,
@@ -231,12 +235,11 @@ class Session:
         share = shares(result.W, result.H)
         order = tuple(np.argsort(-share, kind="stable").tolist())
         r = result.n_components
-        names = known.pop("names", ()) or getattr(result, "names", ())
         selected = _same_component(self.state, result) if start == self.state.start else None
         fresh = {"held": (False,) * r, "edits": (), "can_undo": False, "can_redo": False}
         self._update(
             start=start, result=result, share=share, order=order, extras=None, pair=None,
-            names=tuple(name_of(names, i) for i in range(r)),
+            names=tuple(name_of(result.names, i) for i in range(r)),
             selected=selected if selected is not None else (order[0] if order else 0),
             **(fresh | known),
         )  # fmt: skip
@@ -247,13 +250,14 @@ class Session:
         if self.state.result is not result:
             return
         try:
-            editor = self.editors.get(self.state.start) or Editor(self.data.X, result)
+            editor = self.editors.get(self.state.start) or Editor(self.matrix, result)
+            left = min(self.data.X.shape) - result.n_components
+            few = editor.missing(min(N_VALUES, left)).generalized_singular_values if left else ()
             extras = Extras(
-                np.asarray(editor.pair_changes()),
+                editor.pair_changes(),
                 next_merges(result.W, result.H),
-                editor.missing(min(N_MISSING, min(self.data.X.shape) - result.n_components))
-                if result.n_components < min(self.data.X.shape)
-                else None,
+                editor.missing(1) if left else None,
+                np.asarray(few),
             )
         except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
             self._update(note=Note(f"Pairs and missing features are not known: {error}", "error"))
@@ -307,7 +311,7 @@ class Session:
     def _editor(self) -> Editor:
         start = self.state.start
         if start not in self.editors:
-            self.editors[start] = Editor(self.data.X, self.starts[start])
+            self.editors[start] = Editor(self.matrix, self.starts[start])
         return self.editors[start]
 
     def _keep(self, editor: Editor, note: Note) -> Note:
@@ -323,7 +327,7 @@ class Session:
 
     def _restore(self, autosave: Autosave) -> Note | None:
         """Take up the edits of an earlier session."""
-        self.editors.update(autosave.found(self.data.X))
+        self.editors.update(autosave.found(self.matrix))
         if autosave.moved_to is not None:
             told = f"The data have changed: edits of the earlier ones are in {autosave.moved_to}"
             return Note(told, "error")
@@ -343,14 +347,14 @@ class Session:
             return
 
         def work(job: Job) -> Note:
-            path = rank_path(self.data.X, n_max, callback=job)
-            ranks = [int(rank) for rank in path.ranks]
+            path = rank_path(self.matrix, n_max, callback=job)
+            ranks = list(path)
+            suggested = tuple(path.suggest()) if hasattr(path, "suggest") else ()
             with self._lock:
-                self.starts |= {r: path[r] for r in ranks}
-                self._update(path=path)
+                self.starts |= path
+                self._update(path=path, suggested=suggested)
             if self.state.result is None:
-                best = path.suggest()
-                self._show(best[0].rank if best else ranks[-1])
+                self._show(suggested[0].rank if suggested else ranks[-1])
             stopped = "Stopped. " if job.cancelled else ""
             return Note(f"{stopped}Solutions for ranks {ranks[0]} to {ranks[-1]} are here.")
 
@@ -371,11 +375,22 @@ class Session:
             check_output(path, replace=again)
             editor = self._editor()
             fit = Fit(editor.result(), self.data, self._about(editor))
-            write(path, fit, {"edits.py": editor.script()}, replace=again)
+            write(path, fit, self._history(editor), replace=again)
             self.saved_as = name
             return Note(f"Saved in {path}.")
 
         self._run(f"Saving {name}", work)
+
+    def _history(self, editor: Editor) -> dict[str, str | bytes]:
+        """The edits as files of the folder: a script, and the start that it begins with."""
+        X = 'np.load("X.npy")'
+        if "file" in self.about:
+            options = "".join(f", {k}={v!r}" for k, v in self.about.get("reading", {}).items())
+            X = f"nmfmerge.io.read({self.about['file']!r}{options}).X"
+        with TemporaryDirectory() as folder:
+            file = Path(folder) / "edits.npz"
+            editor.save(file)
+            return {"edits.py": editor.script(X=X), "edits.npz": file.read_bytes()}
 
     def _about(self, editor: Editor) -> dict[str, Any]:
         made = self.about.get("command")
@@ -412,7 +427,9 @@ class Session:
 
         def run() -> None:
             try:
-                note = work(job)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", ConvergenceWarning)
+                    note = work(job)
             except Exception as error:  # whatever it is, the page must say it and go on
                 note = Note(f"{title} failed: {' '.join(str(error).split())}", "error")
             with self._lock:

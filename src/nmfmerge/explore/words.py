@@ -1,15 +1,18 @@
 """Sentences of the page: components, edits and changes of the fitting error."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from nmfmerge.result import Factorization
 
+_NUMBERS = re.compile(r"[\d+ab]+")  # names that components have until they are given others
+
 
 def name_of(names: Sequence[str], i: int) -> str:
-    """The name of a component, or its number."""
-    given = names[i] if i < len(names) else ""
-    return given or f"Component {i + 1}"
+    """The name of a component, or its number: "Component 3", "Component 1+2"."""
+    name = names[i] if i < len(names) else str(i + 1)
+    return f"Component {name}" if _NUMBERS.fullmatch(name) else name
 
 
 def short(name: str) -> str:
@@ -54,7 +57,11 @@ def told(
 ) -> str:
     """An edit in words, with the names of its components, or else their numbers."""
     words = [
-        name_of(names, value) if place < _COMPONENTS.get(name, 0) else str(value)
+        _shown(names, value) if place < _COMPONENTS.get(name, 0) else str(value)
         for place, value in enumerate(arguments or (1,))
     ]
     return _EDITS[name][0 if doing else 1].format(*words)
+
+
+def _shown(names: Sequence[str], i: int) -> str:
+    return names[i] if i < len(names) else f"number {i + 1}"
