@@ -34,7 +34,18 @@ class Running:
     """The command `nmfmerge explore` in a process of its own."""
 
     def __init__(self, path, *words):
-        command = [sys.executable, "-m", "nmfmerge", "explore", str(path), "--no-browser", "--json"]
+        command = [
+            sys.executable,
+            "-m",
+            "nmfmerge",
+            "explore",
+            str(path),
+            "--no-browser",
+            "--json",
+            "--max",
+            "6",
+        ]
+        self.path = path
         self.process = subprocess.Popen(
             [*command, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             cwd=path.parent,
@@ -51,16 +62,40 @@ class Running:
         return code
 
 
-@pytest.fixture
-def running(file):
-    running = Running(file)
-    yield running
+def stop(running):
     if running.process.poll() is None:
         running.end()
 
 
 @pytest.fixture
+def running(file):
+    """A process of its own, for a test that ends it or changes much."""
+    running = Running(file)
+    yield running
+    stop(running)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory, data):
+    """A process for all tests that look more than they change."""
+    path = tmp_path_factory.mktemp("shared") / "run.npy"
+    np.save(path, data.X)
+    running = Running(path)
+    yield running
+    stop(running)
+
+
+@pytest.fixture
 def page(browser, running):
+    yield from opened(browser, running)
+
+
+@pytest.fixture
+def shared_page(browser, shared):
+    yield from opened(browser, shared)
+
+
+def opened(browser, running):
     """The page of the data file, with its first components."""
     context = browser.new_context(viewport={"width": 1280, "height": 800})
     page = context.new_page()
@@ -162,13 +197,14 @@ def test_a_walk_from_a_file_to_a_saved_fit_and_back(page, running, file, data):
     page.wait_for_selector("option[value='mine.nmf']", state="attached")
     page.select_option("#open", "mine.nmf")
     page.click("form[data-action=open] button")
-    page.wait_for_selector("h1:text-is('run.npy')")
+    page.wait_for_selector("h1:text-is('mine.nmf')")
     page.wait_for_function("document.querySelectorAll('.card').length === 7")
     page.wait_for_selector("text='glucose <b>'")
-    assert not page.locator("[data-action=undo]").is_enabled()
+    page.wait_for_selector("[data-action=undo][disabled]")
 
 
-def test_a_wrong_file_is_told_and_all_stays(page, file):
+def test_a_wrong_file_is_told_and_all_stays(shared_page, shared):
+    page, file = shared_page, shared.path
     (file.parent / "broken.npy").write_bytes(b"this is no array")
     (file.parent / "negative.csv").write_text("1,-2\n3,4\n")
     shown = page.inner_text(".card.selected .name")
@@ -200,7 +236,7 @@ def test_a_file_that_cannot_be_read_ends_the_command_with_a_sentence(tmp_path):
 def test_a_killed_server_is_told_and_edits_are_there_again(page, running, file, browser):
     go_to_rank(page, 4)
     page.click("#tools [data-action=split]")
-    note(page, "^Split")
+    note(page, "^Split .*fitting error")
     running.end()
     page.wait_for_selector("#lost:not([hidden])")
     text = page.inner_text("#lost")
@@ -208,23 +244,26 @@ def test_a_killed_server_is_told_and_edits_are_there_again(page, running, file, 
     assert "run.npy.edits" in text
     assert f"nmfmerge explore {file.resolve()}" in text
     again = Running(file)
-    other = browser.new_page()
-    other.goto(again.address)
-    other.wait_for_selector(".card", timeout=WAIT)
-    assert "earlier session" in note(other, "earlier session")
-    assert n_components(other) == 5
-    assert other.locator("[data-action=undo]").is_enabled()
-    other.close()
-    again.end()
+    try:
+        other = browser.new_page()
+        other.goto(again.address)
+        other.wait_for_selector(".card", timeout=WAIT)
+        note(other, "earlier session")
+        assert n_components(other) == 5
+        assert other.locator("[data-action=undo]").is_enabled()
+        other.close()
+    finally:
+        again.end()
 
 
 def test_ctrl_c_ends_the_command_in_peace(running):
     assert running.end(signal.SIGINT) == 0
 
 
-def test_two_tabs_show_one_session(page, running):
+def test_two_tabs_show_one_session(shared_page, shared):
+    page = shared_page
     other = page.context.new_page()
-    other.goto(running.address)
+    other.goto(shared.address)
     other.wait_for_selector(".card", timeout=WAIT)
     note(page, "Open in 2 tabs")
     go_to_rank(page, 4)
@@ -236,7 +275,7 @@ def test_two_tabs_show_one_session(page, running):
     other.close()
 
 
-def test_a_foreign_page_cannot_reach_the_session(page, running, browser):
+def test_a_foreign_page_cannot_reach_the_session(shared, browser):
     foreign = browser.new_page()
     foreign.route("http://evil.example/", lambda route: route.fulfill(
         body="<html></html>", content_type="text/html"))  # fmt: skip
@@ -251,13 +290,14 @@ def test_a_foreign_page_cannot_reach_the_session(page, running, browser):
           const read = fetch(address + "alive").then(a => a.text()).catch(() => "refused");
           return [await open, await read];
         }""",
-        running.address,
+        shared.address,
     )
     assert reached == ["refused", "refused"]
     foreign.close()
 
 
-def test_keys_do_what_buttons_do(page):
+def test_keys_do_what_buttons_do(shared_page):
+    page = shared_page
     go_to_rank(page, 4)
     page.keyboard.press("Escape")
     first = page.inner_text(".card.selected .name")
@@ -288,7 +328,9 @@ def test_keys_do_what_buttons_do(page):
     assert page.is_visible("#folder")
 
 
-def test_zooming_one_view_zooms_all(page):
+def test_zooming_one_view_zooms_all(shared_page):
+    page = shared_page
+
     def ranges():
         return page.evaluate(
             """() => { const get = name => Bokeh.documents[0].get_model_by_name(name);
@@ -316,9 +358,9 @@ def test_zooming_one_view_zooms_all(page):
 
 @pytest.mark.parametrize("width", [1280, 1920])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_everything_fits_the_window_in_light_and_dark(browser, running, width, scheme):
+def test_everything_fits_the_window_in_light_and_dark(browser, shared, width, scheme):
     page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
-    page.goto(running.address)
+    page.goto(shared.address)
     page.wait_for_selector(".card", timeout=WAIT)
     for name in ("ranks", "merge", "missing", "files"):
         page.click(f"[data-tab={name}]")
@@ -334,8 +376,9 @@ def test_everything_fits_the_window_in_light_and_dark(browser, running, width, s
     page.close()
 
 
-def test_a_picture_is_made_of_what_is_there(page, tmp_path):
+def test_a_picture_is_made_of_what_is_there(shared_page, tmp_path):
     """The maps are drawn, not blank: their pixels have many colours."""
+    page = shared_page
     image = pytest.importorskip("PIL.Image")
     for place in (0, 1, 2):
         file = tmp_path / f"map-{place}.png"

@@ -16,6 +16,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="data file, folder of images, or folder that `fit` or the page has written",
     )  # fmt: skip
     parser.add_argument(
+        "--max", type=int, default=20, dest="n_max", metavar="N",
+        help="highest rank that is fitted at first (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
         "--port", type=int, default=0, metavar="N",
         help="port of the page on this machine (default: any free one)",
     )  # fmt: skip
@@ -27,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Serve the page until Ctrl-C."""
-    explorer = explore(given.path, port=given.port, **reading_options(given))
+    explorer = explore(given.path, n_max=given.n_max, port=given.port, **reading_options(given))
     tell(
         given, {"address": explorer.address},
         f"{explorer.address}\nOpen this address on this machine. Ctrl-C ends the explorer.",

@@ -19,8 +19,6 @@ from nmfmerge.io import read
 from nmfmerge.origin import data_again, digest
 from nmfmerge.result import Factorization
 
-N_MAX = 20  # highest rank that is fitted at first
-
 
 def open_path(path: Path, **reading: Any) -> Session:
     """Open a data file, or a folder that `fit` or the explorer has written.
@@ -54,7 +52,8 @@ def open_path(path: Path, **reading: Any) -> Session:
         autosave = Autosave(place.folder / f"{path.resolve().name}.edits", hashed)
     except OSError as error:
         trouble = f"Edits are not kept as you make them: {error.strerror or error}"
-    session = Session(data, start, about=about, place=place, autosave=autosave)
+    name = path.resolve().name
+    session = Session(data, start, about=about, place=place, autosave=autosave, title=name)
     if trouble:
         session.say(Note(trouble, "error"))
     return session
@@ -87,7 +86,7 @@ class Explorer:
         What is looked at.
     """
 
-    def __init__(self, session: Session, port: int = 0) -> None:
+    def __init__(self, session: Session, port: int = 0, n_max: int = 20) -> None:
         from nmfmerge.explore.page import Page
         from nmfmerge.explore.server import Server
 
@@ -100,8 +99,12 @@ class Explorer:
         self._forget = session.subscribe(self.tell)
         self.address = self._server.address
         self._server.start()
-        if session.state.result is None:
-            session.find_path(min(N_MAX, *session.data.X.shape))
+        self._n_max = n_max
+        self._begin()
+
+    def _begin(self) -> None:
+        if self.session.state.result is None:
+            self.session.find_path(min(self._n_max, *self.session.data.X.shape))
 
     @property
     def result(self) -> Factorization | None:
@@ -133,8 +136,7 @@ class Explorer:
             self._forget = session.subscribe(self.tell)
         before.close()
         self.tell()
-        if session.state.result is None:
-            session.find_path(min(N_MAX, *session.data.X.shape))
+        self._begin()
 
     def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call ``listener`` after every change, from any thread; returns a way to end that."""

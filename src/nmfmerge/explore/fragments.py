@@ -29,7 +29,7 @@ def button(
 def heading(session: Session, state: State) -> str:
     """The data and the solution in one line."""
     m, n = session.data.X.shape
-    name = escape(str(session.about.get("title") or session.data.name))
+    name = escape(session.title)
     if state.result is None:
         return f"<h1>{name}</h1><p>{m} × {n}</p>"
     r = state.result.n_components
@@ -167,15 +167,19 @@ def _matrix(state: State) -> str:
     assert state.extras is not None
     change = state.extras.pairs
     order, r = state.order, len(state.order)
-    floor = max(float(np.nanmax(change)) * 1e-6, 1e-12)
-    level = np.log(np.maximum(np.nan_to_num(change, nan=floor), floor))
-    off = ~np.eye(r, dtype=bool)
-    low, high = float(level[off].min()), float(level[off].max())
+    here = np.isfinite(change)
+    if not here.any():
+        return "<p class='hint'>Held components cannot be merged: release two of them.</p>"
+    floor = max(float(change[here].max()) * 1e-6, 1e-12)
+    level = np.log(np.maximum(np.where(here, change, floor), floor))
+    low, high = float(level[here].min()), float(level[here].max())
     strength = 1 - (level - low) / ((high - low) or 1.0)
     cells = []
     for a in range(1, r):
         for b in range(a):
             i, j = sorted((order[a], order[b]))
+            if not here[i, j]:
+                continue
             text = f"{state.names[i]} + {state.names[j]}: {points(change[i, j])} points"
             chosen = " chosen" if state.pair == (i, j) else ""
             cells.append(
@@ -202,6 +206,8 @@ def _cheapest(state: State) -> str:
     assert state.extras is not None
     change = state.extras.pairs
     lower = np.argwhere(np.tril(np.isfinite(change), -1))
+    if len(lower) == 0:
+        return ""
     best = sorted(lower.tolist(), key=lambda pair: change[pair[0], pair[1]])[:N_CHEAPEST]
     items = "".join(
         f"<li>{button(' + '.join(escape(short(state.names[i])) for i in p), 'pair', *p)}"

@@ -86,7 +86,7 @@ class Page:
         """Put the page into the document and follow the session."""
         here = files("nmfmerge.explore")
         document = self.document
-        document.title = f"{self.session.data.name} – nmfmerge"
+        document.title = f"{self.session.title} – nmfmerge"
         document.template = Template((here / "page.html").read_text("utf-8"))
         document.template_variables.update(
             style=(here / "page.css").read_text("utf-8"),

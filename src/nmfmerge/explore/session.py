@@ -108,6 +108,8 @@ class Session:
         Where solutions are saved.
     autosave : Autosave, optional
         Where edits are kept as they are made.
+    title : str, optional
+        What was opened, for the page; by default the name of the data.
     """
 
     def __init__(
@@ -118,8 +120,10 @@ class Session:
         about: dict[str, Any] | None = None,
         place: Place | None = None,
         autosave: Autosave | None = None,
+        title: str = "",
     ) -> None:
         self.data = data
+        self.title = title or data.name
         self.about = about or {}
         self.place = place or Place(Path())
         self.matrix = check_X(data.X)
@@ -253,8 +257,11 @@ class Session:
             editor = self.editors.get(self.state.start) or Editor(self.matrix, result)
             left = min(self.data.X.shape) - result.n_components
             few = editor.missing(min(N_VALUES, left)).generalized_singular_values if left else ()
+            pairs = editor.pair_changes()
+            held = np.array(editor.held)
+            pairs[held], pairs[:, held] = np.nan, np.nan  # they cannot be merged
             extras = Extras(
-                editor.pair_changes(),
+                pairs,
                 next_merges(result.W, result.H),
                 editor.missing(1) if left else None,
                 np.asarray(few),
@@ -287,11 +294,13 @@ class Session:
         self._run(doing, work, reshow=True)
 
     def merge_pair(self) -> None:
-        """Merge the two components that are looked at."""
-        if self.state.pair is None:
-            self.choose_cheapest_pair()
-        else:
+        """Merge the two components that are looked at, or else look at the cheapest merge."""
+        if self.state.pair is not None:
             self.edit("merge", *self.state.pair)
+        elif self.state.extras is None:
+            self._worker.submit(self.choose_cheapest_pair)  # after the extras, which are on the way
+        else:
+            self.choose_cheapest_pair()
 
     def toggle_hold(self, i: int) -> None:
         """Hold a component, or release it."""

@@ -5,17 +5,23 @@ import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nmfmerge.validation import check_integer
+
 if TYPE_CHECKING:
     from nmfmerge.explore.explorer import Explorer
 
 
-def explore(X: Any, *, port: int = 0, browser: bool = False, **reading: Any) -> "Explorer":
+def explore(
+    X: Any, *, n_max: int = 20, port: int = 0, browser: bool = False, **reading: Any
+) -> "Explorer":
     """Open the explorer: look at all ranks, and merge, add, split, hold and name components.
 
     Parameters
     ----------
     X : array, sparse matrix, Dataset, str or path
         The data; or a data file; or a folder that `nmfmerge fit` or the explorer has written.
+    n_max : int
+        Highest rank that is fitted at first, where X is not a fit; the page can fit more.
     port : int
         Port of the page on this machine; 0 is any free one.
     browser : bool
@@ -42,7 +48,7 @@ def explore(X: Any, *, port: int = 0, browser: bool = False, **reading: Any) -> 
         )
     else:
         session = open_matrix(X)
-    explorer = Explorer(session, port)
+    explorer = Explorer(session, port, check_integer("n_max", n_max, low=1))
     if browser:
         webbrowser.open(explorer.address)
     return explorer
