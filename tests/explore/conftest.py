@@ -2,7 +2,14 @@ import numpy as np
 import pytest
 
 from nmfmerge import datasets, nmf
+from nmfmerge.explore import session as session_module
 from nmfmerge.explore.session import Session
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch):
+    """Pairs and missing features are computed without waiting for the user to rest."""
+    monkeypatch.setattr(session_module, "_REST", 0.0)
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from threading import RLock
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from nmfmerge.folder import FolderError
 from nmfmerge.io import read
 from nmfmerge.origin import data_again, digest
 from nmfmerge.result import Factorization
+
+_SILENT = 7.0  # seconds after which a tab counts as closed
 
 
 def open_path(path: Path, **reading: Any) -> Session:
@@ -91,7 +94,9 @@ class Explorer:
         from nmfmerge.explore.server import Server
 
         self.session = session
-        self.tabs = 0
+        self.tabs = 0  # that are open now
+        self.drawings: dict[Factorization, tuple[list[str], list[str]]] = {}
+        self._heard: dict[object, float] = {}
         self._listeners: list[Callable[[], None]] = []
         self._lock = RLock()
         self._opener = Worker()
@@ -135,8 +140,17 @@ class Explorer:
             self._forget()
             self._forget = session.subscribe(self.tell)
         before.close()
+        self.drawings.clear()
         self.tell()
         self._begin()
+
+    def hear(self, tab: object) -> None:
+        """Take note that a tab is open; those that are silent for a while are closed."""
+        self._heard[tab] = monotonic()
+        self._heard = {t: s for t, s in self._heard.items() if monotonic() - s < _SILENT}
+        if self.tabs != len(self._heard):
+            self.tabs = len(self._heard)
+            self.tell()
 
     def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call ``listener`` after every change, from any thread; returns a way to end that."""

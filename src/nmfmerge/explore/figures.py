@@ -28,7 +28,7 @@ from nmfmerge.plot.style import shortened
 from nmfmerge.result import Factorization
 
 N_BARS = 30
-PIXELS = 360  # of a side of a picture that is sent
+PIXELS = 320  # of a side of a picture that is sent
 _POINTS = 1200
 _COLOURS = {  # light, dark
     "text": ("#5c626b", "#a3a9b3"),
@@ -231,28 +231,37 @@ class Maps:
             plot.add_tools(CrosshairTool(line_alpha=0.4))
             self.plots.append(plot)
         self.note = ""
-        self._data: tuple[Any, Any] = (None, None)
+        self._window: Any = None
 
     def show(self, result: Factorization) -> None:
-        """Draw the part in view."""
+        """Draw the part in view; the data only when the view has changed."""
         window = self.rows.shown(), self.columns.shown()
-        if self._data[0] != window:
-            self._data = window, self.overview.window(*window, PIXELS)
-        X, row_edges, column_edges = self._data[1]
-        WH = product_window(result.W, result.H, row_edges, column_edges)
-        rest = X - WH
-        top = max(float(X.max(initial=0)), float(WH.max(initial=0))) or 1.0
-        root = bool(np.quantile(X, 0.75) < 0.05 * top)
+        if self._window != window:
+            self._window = window
+            self._look(*self.overview.window(*window, PIXELS))
+        WH = product_window(result.W, result.H, *self._edges)
+        rest = self._X - WH
         most = spread(rest)
-        box = self._box(row_edges, column_edges)
-        for source, values in zip(self.sources, (X, WH), strict=False):
-            part = np.clip(values / top, 0, 1)
-            source.data = box | {"image": [_bytes(np.sqrt(part) if root else part)]}
-        self.sources[2].data = box | {"image": [_bytes(np.clip(0.5 + rest / (2 * most), 0, 1))]}
-        titles = f"Data: 0 to {top:.3g}", "Reconstruction", f"Residual: ±{most:.2g}"
-        for plot, title in zip(self.plots, titles, strict=True):
-            plot.title.text = title
-        self.note = "Colours go with the square root of the value. " if root else ""
+        self._put(1, self._scaled(WH))
+        self._put(2, np.clip(0.5 + rest / (2 * most), 0, 1))
+        self.plots[2].title.text = f"Residual: ±{most:.2g}"
+
+    def _look(self, X: np.ndarray, row_edges: np.ndarray, column_edges: np.ndarray) -> None:
+        self._X, self._edges = X, (row_edges, column_edges)
+        self._top = float(X.max(initial=0)) or 1.0
+        self._root = bool(np.quantile(X, 0.75) < 0.05 * self._top)
+        self._put(0, self._scaled(X))
+        self.plots[0].title.text = f"Data: 0 to {self._top:.3g}"
+        self.plots[1].title.text = "Reconstruction"
+        self.note = "Colours go with the square root of the value. " if self._root else ""
+
+    def _scaled(self, values: np.ndarray) -> np.ndarray:
+        part = np.clip(values / self._top, 0, 1)
+        return np.sqrt(part) if self._root else part
+
+    def _put(self, place: int, part: np.ndarray) -> None:
+        picture = np.rint(255 * part).astype(np.uint8)
+        self.sources[place].data = self._box(*self._edges) | {"image": [picture]}
 
     def _box(self, row_edges: np.ndarray, column_edges: np.ndarray) -> dict[str, list[float]]:
         y0, y1 = self.rows.at(row_edges[[0, -1]]).tolist()
@@ -318,7 +327,3 @@ def _only_shape(plot: Any, side: Side) -> None:
 
 def _no_picture() -> dict[str, list]:
     return {"image": [], "x": [], "y": [], "dw": [], "dh": []}
-
-
-def _bytes(part: np.ndarray) -> np.ndarray:
-    return np.rint(255 * part).astype(np.uint8)

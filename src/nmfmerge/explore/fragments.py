@@ -71,15 +71,12 @@ def main_buttons(state: State) -> str:
     ])  # fmt: skip
 
 
-def cards(state: State, left: Side, right: Side) -> str:
-    """All components, the largest share first."""
+def cards(state: State, rows: list[str], columns: list[str]) -> str:
+    """All components with their drawings, the largest share first."""
     if state.result is None or state.share is None:
         return "<p class='hint'>Components appear here when the first fits are done.</p>"
-    rows = thumbs(left, state.result.W.T, "rows")
-    columns = thumbs(right, state.result.H, "columns")
     return "".join(
-        f'<button type="button" class="card{" selected" if i == state.selected else ""}" '
-        f'data-action="select" data-args="[{i}]" aria-pressed="{str(i == state.selected).lower()}">'
+        f'<button type="button" class="card" data-action="select" data-args="[{i}]">'
         f'<span class="name">{escape(state.names[i])}{_held(state, i)}</span>'
         f'<span class="share">{percent(round(state.share[i], 2))}</span>'
         f"{rows[i]}{columns[i]}</button>"

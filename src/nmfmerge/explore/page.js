@@ -30,6 +30,7 @@ window.explorer = (() => {
       if (label) label.textContent = value;
       return;
     }
+    if (part === "selected") return select(value);
     const place = document.getElementById(part);
     const focus = document.activeElement;
     const inside = place.contains(focus) && focus.id ? focus : null;
@@ -52,9 +53,15 @@ window.explorer = (() => {
       if (again) again.focus({ preventScroll: true });
     }
     if (part === "slider" && shown) show("rank", shown.rank);
-    if (part === "cards") {
-      const card = place.querySelector(".selected");
-      if (card) card.scrollIntoView({ block: "nearest" });
+    if (part === "cards" && shown) select(shown.selected);
+  }
+
+  function select(i) {
+    for (const card of document.querySelectorAll(".card")) {
+      const chosen = card.dataset.args === `[${i}]`;
+      card.classList.toggle("selected", chosen);
+      card.setAttribute("aria-pressed", chosen);
+      if (chosen) card.scrollIntoView({ block: "nearest" });
     }
   }
 
@@ -130,6 +137,10 @@ window.explorer = (() => {
       alive = (await fetch("alive", { cache: "no-store" })).ok;
     } catch { /* not there */ }
     if (alive && lost) return location.reload();
+    if (alive && shown) {
+      if (shown.heard < shown.beat - 3) return location.reload(); // the server goes on without this tab
+      shown.beat += 1;
+    }
     if (!alive && !lost) {
       lost = true;
       const { edits, file } = document.body.dataset;
@@ -152,6 +163,7 @@ window.explorer = (() => {
     show("rank", shown.rank);
     paint();
     root.dataset.ready = "yes";
+    look();
   }
 
   document.addEventListener("DOMContentLoaded", () => {

@@ -16,9 +16,11 @@ from nmfmerge.explore import fragments
 from nmfmerge.explore.explorer import Explorer
 from nmfmerge.explore.figures import Coordinates, Curves, Maps, Profile, paint
 from nmfmerge.explore.session import Note, State
+from nmfmerge.explore.thumbs import thumbs
 from nmfmerge.explore.tree import tree_drawing
 from nmfmerge.plot.merges import norm2
 from nmfmerge.plot.side import sides_of
+from nmfmerge.result import Factorization
 
 _PARTS = (
     "heading", "status", "buttons", "cards", "tools", "slider", "ranks", "pairs", "tree",
@@ -44,6 +46,9 @@ class Shown(DataModel):
     files = String(default="")
     caption = String(default="")
     rank = Int(default=0)
+    selected = Int(default=0)
+    beat = Int(default=0)  # counts up in the browser while the tab is open
+    heard = Int(default=0)  # the last beat that came here
     dark = Bool(default=False)
     other = Bool(default=False)  # another file was opened: the page loads again
 
@@ -98,7 +103,7 @@ class Page:
         for plot in self.plots:
             paint(plot, False)
             document.add_root(plot)
-        for part in (*_PARTS, "rank", "other"):
+        for part in (*_PARTS, "rank", "selected", "other"):
             show = CustomJS(code=f"window.explorer.show('{part}', cb_obj.{part})")
             self.shown.js_on_change(part, show)
         self.shown.on_change("action", lambda _, __, text: self.act(text))
@@ -109,17 +114,10 @@ class Page:
                 profile.plot.on_event(RangesUpdate, lambda _: self._look())
         for plot in self.curves.plots:
             plot.on_event(Tap, lambda event: self._act("rank", round(event.x)))
+        self.shown.on_change("beat", lambda _, __, beat: self._hear(beat))
         forget = self.explorer.subscribe(self._soon)
-        self.explorer.tabs += 1
-
-        def closed(_: Any) -> None:
-            forget()
-            self.explorer.tabs -= 1
-            self.explorer.tell()
-
-        document.on_session_destroyed(closed)
+        document.on_session_destroyed(lambda _: forget())
         self.draw()
-        self.explorer.tell()
 
     # ---- from the session to the page
 
@@ -141,7 +139,7 @@ class Page:
         solution = state.result, state.names, state.held
         self._part("heading", fragments.heading, (self.session, state), solution)
         self._part("buttons", fragments.main_buttons, (state,), None)
-        self._part("cards", fragments.cards, (state, *sides), (*solution, state.selected))
+        self._part("cards", fragments.cards, (state, *self._drawings(state.result)), solution)
         self._part("tools", fragments.tools, (state,), (*solution, state.selected))
         self._part("slider", fragments.slider, (state,), (state.path,))
         self._part(
@@ -154,7 +152,7 @@ class Page:
             "files", fragments.files, (self.session, state), (state.edits, state.note, state.path)
         )
         self.curves.show(state)
-        self.shown.rank = len(state.names)
+        self.shown.update(rank=len(state.names), selected=state.selected)
         if state.result is not None and state.result is not before.result:
             self._maps()
         if state.result is not before.result or state.selected != before.selected:
@@ -171,6 +169,18 @@ class Page:
                 return
             self._pieces[name] = uses
         setattr(self.shown, name, make(*arguments))
+
+    def _drawings(self, result: Factorization | None) -> tuple[list[str], list[str]]:
+        """Small drawings of all components, made once for each solution of the rank path."""
+        if result is None:
+            return [], []
+        kept = self.explorer.drawings
+        if result not in kept:
+            drawn = thumbs(self.left, result.W.T, "rows"), thumbs(self.right, result.H, "columns")
+            if self.session.state.path is None or result not in self.session.starts.values():
+                return drawn
+            kept[result] = drawn
+        return kept[result]
 
     def _maps(self) -> None:
         assert self._drawn.result is not None
@@ -203,6 +213,11 @@ class Page:
             paint(plot, dark)
 
     # ---- from the page to the session
+
+    def _hear(self, beat: int) -> None:
+        """Answer a beat, by which the tab knows that it is still connected."""
+        self.shown.heard = beat
+        self.explorer.hear(self)
 
     def act(self, text: str) -> None:
         """Do what the page asks for: JSON with an action, arguments and the fields of a form."""

@@ -87,7 +87,8 @@ class Server:
             redirect_root=False,
             websocket_max_message_size_bytes=_MESSAGE,
             keep_alive_milliseconds=10_000,
-            unused_session_lifetime_milliseconds=60_000,
+            check_unused_sessions_milliseconds=5_000,
+            unused_session_lifetime_milliseconds=15_000,
             log_function=_say_nothing,
         )
         http = HTTPServer(

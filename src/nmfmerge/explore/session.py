@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from time import monotonic, sleep
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from nmfmerge.validation import check_X
 
 OPENED = 0  # the start that came with a folder; other starts are known by their rank
 N_VALUES = 5  # generalized singular values that are shown
+_REST = 0.2  # seconds at one solution after which its pairs and missing features are computed
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,7 @@ class Session:
         self.starts: dict[int, Factorization] = {} if start is None else {OPENED: start}
         self.editors: dict[int, Editor] = {}
         self.saved_as: str | None = None
+        self._looked_at: Factorization | None = None  # the last one whose extras were looked for
         self._autosave = autosave
         self._worker = Worker()
         self._lock = threading.RLock()
@@ -156,9 +159,14 @@ class Session:
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
-    def wait(self, timeout: float | None = 60) -> None:
+    def wait(self, timeout: float = 60) -> None:
         """Wait until no work is left."""
-        self._worker.wait(timeout)
+        end = monotonic() + timeout
+        while True:
+            self._worker.wait(max(end - monotonic(), 0.01))
+            state = self.state
+            if state.job is None and (state.result is None or state.result is self._looked_at):
+                return
 
     def close(self) -> None:
         """Stop what runs, and let others open the data."""
@@ -250,8 +258,14 @@ class Session:
         self._worker.submit(lambda: self._find_extras(result))
 
     def _find_extras(self, result: Factorization) -> None:
-        """Compute what comes after a solution, unless another one is shown by now."""
+        """Compute what comes after a solution, once the user rests at it."""
+        end = monotonic() + _REST
+        while monotonic() < end and self.state.result is result and self.state.job is None:
+            sleep(0.01)
         if self.state.result is not result:
+            return
+        if self.state.job is not None:  # the user goes first
+            self._worker.submit(lambda: self._find_extras(result))
             return
         try:
             editor = self.editors.get(self.state.start) or Editor(self.matrix, result)
@@ -268,10 +282,12 @@ class Session:
             )
         except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
             self._update(note=Note(f"Pairs and missing features are not known: {error}", "error"))
+            self._looked_at = result
             return
         with self._lock:
             if self.state.result is result:
                 self._update(extras=extras)
+        self._looked_at = result
 
     # ---- editing
 

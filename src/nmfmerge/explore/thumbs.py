@@ -44,7 +44,7 @@ def overlay(side: Side, F: np.ndarray, colours: Sequence[str]) -> str:
         return "".join(_picture(side, f) for f in F)
     if side.kind == "bars":
         return "".join(_names(side, f, colour) for f, colour in zip(F, colours, strict=True))
-    return _line(list(peaks(F[:, _order(side)], 2 * _POINTS)), colours, tall=True)
+    return _line(peaks(F[:, _order(side)], 2 * _POINTS), colours, tall=True)
 
 
 def _order(side: Side) -> np.ndarray:
@@ -52,14 +52,16 @@ def _order(side: Side) -> np.ndarray:
     return np.argsort(values, kind="stable")
 
 
-def _line(vectors: list[np.ndarray], colours: Sequence[str], tall: bool = False) -> str:
+def _line(
+    vectors: Sequence[np.ndarray] | np.ndarray, colours: Sequence[str], tall: bool = False
+) -> str:
     height = 2 * _HEIGHT if tall else _HEIGHT
-    top = max((float(v.max(initial=0)) for v in vectors), default=0.0) or 1.0
-    n = len(vectors[0])
+    F = np.asarray(vectors, dtype=np.float64)
+    n = F.shape[1]
+    places = np.rint(height - 1 - (height - 3) * F / (F.max(initial=0) or 1.0)).astype(int)
     paths = []
-    for vector, colour in zip(vectors, colours, strict=True):
-        y = np.rint(height - 1 - (height - 3) * (vector.astype(np.float64) / top)).astype(int)
-        points = " ".join(f"{x},{value}" for x, value in enumerate(y.tolist()))
+    for line, colour in zip(places.tolist(), colours, strict=True):
+        points = " ".join([f"{x},{y}" for x, y in enumerate(line)])
         if not tall:
             paths.append(
                 f'<polygon class="{colour}" points="0,{height} {points} {n - 1},{height}"/>'
