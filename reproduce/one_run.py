@@ -30,19 +30,32 @@ def make(run: Run, standard: Made | None = None, checkpoint: Path | None = None)
     ``standard`` is what was made of the run which it goes on from, if any; ``checkpoint`` a file to
     keep its state in, from which it goes on if it was stopped before.
     """
-    if run.method == "sklearn":
-        return _make_sklearn(run, matrix(run.data))
+    X = matrix(run.data)
+    began, cpu_began = time.perf_counter(), time.process_time()
     try:
-        return _make(run, standard, checkpoint)
+        made = _make(run, X, standard, checkpoint)
     except ValueError:
         if checkpoint is None or not checkpoint.exists():
             raise
         checkpoint.unlink()  # that of a run with other settings, or damaged
-        return _make(run, standard, checkpoint)
+        made = _make(run, X, standard, checkpoint)
+    share = (time.process_time() - cpu_began) / (time.perf_counter() - began)
+    record = _scaled(made.record, min(1.0, share))
+    return Made(_joined(standard.record, record) if standard else record, made.W, made.H)
 
 
-def _make(run: Run, standard: Made | None, checkpoint: Path | None) -> Made:
-    X = matrix(run.data)
+def _scaled(record: dict, share: float) -> dict:
+    """Times of the processor, which had this run for a share of the time that went by."""
+    return record | {
+        "seconds": share * record["seconds"],
+        "stages": [stage | {"seconds": share * stage["seconds"]} for stage in record["stages"]],
+        "trace": [(name, round(share * t, 6), error) for name, t, error in record["trace"]],
+    }
+
+
+def _make(run: Run, X, standard: Made | None, checkpoint: Path | None) -> Made:
+    if run.method == "sklearn":
+        return _make_sklearn(run, X)
     trace = Trace()
     options = {"solver": run.solver, "tol": run.tol, "max_iter": MAX_ITER, "callback": trace,
                "checkpoint": checkpoint}  # fmt: skip
@@ -53,8 +66,8 @@ def _make(run: Run, standard: Made | None, checkpoint: Path | None) -> Made:
     options |= {"n_extra": run.extra, "tol_intermediate": run.loose}
     if standard is not None:
         result = nmf_merge(X, run.rank, **options, init=(standard.W, standard.H))
-        return Made(_joined(standard.record, _record(result, trace)), result.W, result.H)
-    result = nmf_merge(X, run.rank, **options, **start)
+    else:
+        result = nmf_merge(X, run.rank, **options, **start)
     return Made(_record(result, trace), result.W, result.H)
 
 

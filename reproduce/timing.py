@@ -90,8 +90,8 @@ def _table_3(section: Section, found: dict, names: list[str]) -> None:
     section.say(
         "Seconds of each stage with HALS, ε₁ = ε₂ = 1e-2, mean ± standard deviation over random starts, one thread; below, the "
         "paper's on its machine. The ratio is NMF-Merge over standard NMF from the same start to the same final tolerance, "
-        "median over starts; the paper prints no time of standard NMF. Only runs made one at a time, with no other run on the machine, "
-        "count here; the paper has 200 starts. Our recovery includes the truncated SVD of X."
+        "median over starts; the paper prints no time of standard NMF. Only runs made one at a time count here; "
+        "the paper has 200 starts. Seconds are those of the processor, so that other work on the machine does not count. Our recovery includes the truncated SVD of X."
     )
     section.say(
         machines([r for data in names for both in found[data, LOOSE].records() for r in both])

@@ -308,7 +308,7 @@ def test_the_initial_solution_is_returned_if_what_came_after_is_worse(lcms, monk
     """Stopped in the over-complete stage, a bad merge must not replace a good solution."""
     good = nmf(lcms.X, 6)
 
-    def bad_merge(Wt, H, r):
+    def bad_merge(Wt, H, r, **_):
         return 0 * Wt[:r], H[:r], None
 
     monkeypatch.setattr("nmfmerge.run.merge", bad_merge)

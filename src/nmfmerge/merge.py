@@ -87,21 +87,23 @@ def pair_penalty(c: np.ndarray, a: np.ndarray, d: np.ndarray, g: np.ndarray) -> 
     return np.maximum(np.where(lam_max > 0, delta / safe, 0), 0)
 
 
-def merge_weights(c: float, a: float, d: float, g: float) -> tuple[float, float]:
+def merge_weights(
+    c: np.ndarray, a: np.ndarray, d: np.ndarray, g: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Coefficients (α, β) of the merged column ``α w_p + β w_q``, eq. (u_vec), always finite.
 
-    The paper's ξ divides by zero for a pair disjoint in both factors; this form does not.
+    Numbers, or arrays of pairs. The paper's ξ divides by zero for a pair disjoint in both factors;
+    this form does not.
     """
-    b = sqrt(((a - d) / 2) ** 2 + (g + c * a) * (g + c * d))
-    if a >= d:
-        alpha, beta = a - d + 2 * b, 2 * (g + c * d)
-    else:
-        alpha, beta = 2 * (g + c * a), d - a + 2 * b
-    size = max(alpha, beta)
-    if size == 0:
-        return 1.0, 0.0
+    b = np.sqrt(((a - d) / 2) ** 2 + (g + c * a) * (g + c * d))
+    first = np.greater_equal(a, d)
+    alpha = np.where(first, a - d + 2 * b, 2 * (g + c * a))
+    beta = np.where(first, 2 * (g + c * d), d - a + 2 * b)
+    size = np.maximum(alpha, beta)
+    alpha, beta = np.where(size > 0, alpha, 1), np.where(size > 0, beta, 0)
+    size = np.where(size > 0, size, 1)
     alpha, beta = alpha / size, beta / size  # squares of tiny numbers would vanish
-    norm = sqrt(alpha * alpha + 2 * c * alpha * beta + beta * beta)
+    norm = np.sqrt(alpha * alpha + 2 * c * alpha * beta + beta * beta)
     return alpha / norm, beta / norm
 
 
@@ -179,7 +181,7 @@ class _MergeState:
     def join(self, p: int, q: int) -> None:
         """Join slots p and q in p, eqs. (linear_merge_model) and (optimal_h_m)."""
         c, g = self.C[p, q], self.D[p, q]
-        alpha, beta = merge_weights(c, self.D[p, p], self.D[q, q], g)
+        alpha, beta = map(float, merge_weights(c, self.D[p, p], self.D[q, q], g))
         _combine_(self.C, p, q, alpha, beta)
         _combine_(self.D, p, q, alpha + beta * c, alpha * c + beta)
         self.A[p] = alpha * self.A[p] + beta * self.A[q]

@@ -58,9 +58,9 @@ def nmf(
     init : {"nndsvd", "nndsvda", "nndsvdar", "random"} or (W0, H0)
         Start; given factors are not changed.
     hold : indices, or a mapping of "W" and "H" to indices, optional
-        Components of ``init=(W0, H0)`` that stay as they are, to the bit, while the others are
-        fitted: ``[0, 1]`` holds columns of W and rows of H, ``{"H": [0, 1]}`` rows of H alone, for
-        known spectra whose amounts are sought.
+        Components of ``init=(W0, H0)`` that stay as they are, to the bit in the precision of X,
+        while the others are fitted: ``[0, 1]`` holds columns of W and rows of H,
+        ``{"H": [0, 1]}`` rows of H alone, for known spectra whose amounts are sought.
     tol : float
         Stop when no component moves by more than this, relatively:
         ‖new − old‖ ≤ tol·‖new + old‖ for every column of W and row of H.
@@ -346,8 +346,8 @@ def _prepare(
         file = Checkpoint(path, _identity(data, r, solver, init, random_state, **settings))
     if isinstance(init, str):
         return Run(data, r, solver, limits, partial(INITS[init], data, r, rng), file)
-    start = check.check_fit(init[0], init[1], data, r, names=names, balance=held is None)
-    return Run(data, r, solver, limits, lambda check: start, file, held)
+    start = check.check_fit(init[0], init[1], data, r, names=names, held=held)
+    return Run(data, r, solver, limits, lambda check: start, file, held, (init[0].T, init[1]))
 
 
 def _identity(

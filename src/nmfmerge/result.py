@@ -1,5 +1,6 @@
 """What a run returns: `Factorization` with its `Stage`s; frozen and printable."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -101,6 +102,11 @@ class Stage:
         )
 
 
+def is_number(name: str) -> bool:
+    """Whether a component has no other name than numbers, as "3", "1+4" and "(1+4)a"."""
+    return re.fullmatch(r"[(\d][\d+ab()]*", name) is not None
+
+
 @dataclass(frozen=True, eq=False)
 class Factorization:
     """A nonnegative factorization X ≈ WH and how it came about.
@@ -159,7 +165,7 @@ class Factorization:
     def label(self, k: int) -> str:
         """What to call component k, counted from 0: "component 1", "component 1+4", "glucose"."""
         name = self.names[k] if self.names else str(k + 1)
-        return f"component {name}" if name[0].isdigit() else name
+        return f"component {name}" if is_number(name) else name
 
     @property
     def n_iter(self) -> int:

@@ -61,6 +61,7 @@ class Run:
         start: Start,
         checkpoint: Checkpoint | None = None,
         held: Held | None = None,
+        given: Factors | None = None,
     ) -> None:
         self.data = data
         self.n_components = n_components
@@ -68,7 +69,7 @@ class Run:
         self.limits = limits
         self.start = start
         self.checkpoint = checkpoint
-        self.held = held
+        self.held, self.given = held, given  # what is held, and the factors of X that it is of
         self.stages: list[Stage] = []
         self.status = Status.DONE
         self._last_stage = ""
@@ -185,6 +186,11 @@ class Run:
         residual2 = self.data.residual_norm2(self.point.Wt, self.point.H)
         unit2 = self.data.unit * self.data.unit
         Wt, H = (_times(F, self.data.unit) for F in (self.point.Wt, self.point.H))
+        if self.held is not None and self.given is not None:
+            # Scaling may have rounded the smallest numbers.
+            for F, given, mask in zip((Wt, H), self.given, (self.held.W, self.held.H), strict=True):
+                held = np.flatnonzero(mask)
+                F[held] = given[held]
         merges = self.merges
         if merges is not None and unit2 != 1:
             with np.errstate(over="ignore", under="ignore"):

@@ -4,7 +4,7 @@ Messages name the argument as the user typed it, what was expected, what came, a
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -140,7 +140,7 @@ def check_name(name: str, value: Any) -> str:
         raise TypeError(f"{name}={_short(value)} is a {type(value).__name__}; expected a string")
     if not value.strip() or not value.isprintable():
         raise ValueError(f"{name}={_short(value)} cannot be read; expected words on one line")
-    return value
+    return str(value)
 
 
 def check_init(init: Any, known: Mapping[str, Any]) -> str | tuple[np.ndarray, np.ndarray]:
@@ -165,20 +165,20 @@ def check_hold(hold: Any, init: Any, r: int) -> Held | None:
             f"hold={_short(hold)} says which components of init stay as they are, but "
             f"init={init!r}: give them as init=(W0, H0)"
         )
-    if not isinstance(hold, Mapping):
-        indices = check_indices("hold", hold, r)
-        return Held.of(r, indices, indices)
-    if not hold.keys() <= {"W", "H"}:
-        raise ValueError(f"hold={_short(hold)} has keys other than 'W' and 'H'; expected these")
-    return Held.of(
-        r, *(check_indices(f"hold[{side!r}]", hold.get(side, ()), r) for side in ("W", "H"))
-    )
+    if isinstance(hold, Mapping):
+        if not hold.keys() <= {"W", "H"}:
+            raise ValueError(f"hold={_short(hold)} has keys other than 'W' and 'H'; expected these")
+        W, H = (check_indices(f"hold[{side!r}]", hold.get(side, ()), r) for side in ("W", "H"))
+    else:
+        W = H = check_indices("hold", hold, r)
+    return Held.of(r, W, H) if W or H else None
 
 
 def check_indices(name: str, value: Any, r: int) -> list[int]:
     """Check indices of components, or a mask of them."""
     expected = f"expected indices of components, from 0 to {r - 1}"
-    array = np.asarray(value)
+    plain = isinstance(value, Iterable) and not isinstance(value, str | Mapping | np.ndarray)
+    array = np.asarray(list(value) if plain else value)
     if array.size == 0:
         return []
     if array.ndim != 1 or array.dtype.kind not in "iub":
@@ -198,11 +198,11 @@ def check_fit(
     data: DataMatrix,
     r: int,
     names: tuple[str, str] = ("W", "H"),
-    balance: bool = True,
+    held: Held | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Check factors of X; return those of X / unit², component-major, in its precision, copied.
 
-    With ``balance``, components that are too large in W or H share their size between the two.
+    Components that are too large in W or H share their size between the two, unless they are held.
     """
     m, n = data.shape
     if W.shape != (m, r) or H.shape != (r, n):
@@ -212,8 +212,8 @@ def check_fit(
         )
     Wt, H = (F.astype(np.float64, copy=False) / data.unit for F in (W.T, H))
     limit = 1e-2 * float(np.finfo(data.dtype).max) ** 0.25  # of the objective's ⟨WᵀW, HHᵀ⟩
-    if balance and max(Wt.max(initial=0), H.max(initial=0)) > limit:
-        Wt, H = _balanced(Wt, H)
+    if max(Wt.max(initial=0), H.max(initial=0)) > limit:
+        Wt, H = _balanced(Wt, H, None if held is None else held.either)
     if max(Wt.max(initial=0), H.max(initial=0)) > limit:
         raise ValueError(
             f"{names[0]} and {names[1]} have a component that is too large beside X for "
@@ -222,10 +222,14 @@ def check_fit(
     return np.array(Wt, dtype=data.dtype, order="C"), np.array(H, dtype=data.dtype, order="C")
 
 
-def _balanced(Wt: np.ndarray, H: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _balanced(
+    Wt: np.ndarray, H: np.ndarray, held: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
     """The same components, each with its size shared between W and H, by powers of two."""
     w, h = (np.frexp(F.max(axis=1, initial=0))[1][:, None] for F in (Wt, H))
     shift = (h - w) // 2
+    if held is not None:
+        shift[held] = 0
     return np.ldexp(Wt, shift), np.ldexp(H, -shift)
 
 

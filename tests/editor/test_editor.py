@@ -1,6 +1,7 @@
 import subprocess
 import sys
 from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -83,7 +84,7 @@ def test_a_split_undoes_a_merge(data, solution):
     merged = true.merge(i, j)
     split = true.split(i)
     assert split.fitting_error < merged.fitting_error
-    assert split.names[i : i + 2] == (f"{merged.names[i]}a", f"{merged.names[i]}b")
+    assert split.names[i : i + 2] == (f"({merged.names[i]})a", f"({merged.names[i]})b")
     _, similarity = metrics.match_components(data.W[:, [i, j]], split.W[:, i : i + 2])
     assert similarity.min() > 0.9
 
@@ -173,23 +174,31 @@ def test_saved_edits_are_read_back_to_the_bit(data, editor, tmp_path):
     assert np.array_equal(read.redo().W, editor.redo().W)
 
 
-def test_edits_are_repeated_on_other_data_of_the_same_shape(data, editor, tmp_path):
+def test_edits_are_repeated_on_other_data_of_the_same_shape(data, editor, solution, tmp_path):
     busy(editor)
     editor.save(tmp_path / "edits.npz")
     other = data.X[:, ::-1].copy()
     read = Editor.load(tmp_path / "edits.npz", other)
     assert [edit.name for edit in read.edits] == [edit.name for edit in editor.edits]
     assert read.names[0] == "glucose"
-    assert read.fitting_error != editor.fitting_error
+    by_hand = Editor(other, solution)
+    busy(by_hand)
+    assert np.array_equal(read.result().W, by_hand.result().W)
     with pytest.raises(ValueError, match=r"expected \(5, 8\)"):
         Editor.load(tmp_path / "edits.npz", other[:5])
 
 
 def test_the_script_gives_the_same_result(data, editor, tmp_path):
     busy(editor)
+    editor.polish(callback=lambda progress: True)
+    with pytest.warns(ConvergenceWarning):
+        editor.polish(max_time=1e-9)
     editor.save(tmp_path / "edits.npz")
     np.save(tmp_path / "X.npy", data.X)
-    text = editor.script() + 'np.savez("out.npz", W=result.W, names=result.names)\n'
+    text = (
+        editor.script(start=Path("edits.npz"))
+        + 'np.savez("out.npz", W=result.W, names=result.names)\n'
+    )
     (tmp_path / "again.py").write_text(text, "utf-8")
     subprocess.run([sys.executable, "again.py"], cwd=tmp_path, check=True, capture_output=True)
     with np.load(tmp_path / "out.npz") as out:
@@ -286,6 +295,92 @@ def test_no_edit_keeps_the_record_of_the_run(data):
     assert kept.merges is result.merges
     assert kept.stages == result.stages
     assert kept.names == ("1", "2", "3", "4", "5", "6")
+
+
+def test_the_record_of_the_run_is_saved_too(data, tmp_path):
+    result = nmf_merge(data.X, 6, tol=1e-2)
+    Editor(data.X, result).save(tmp_path / "edits.npz")
+    read = Editor.load(tmp_path / "edits.npz", data.X).result()
+    assert [stage.name for stage in read.stages] == [stage.name for stage in result.stages]
+    assert np.array_equal(read.merges.pairs, result.merges.pairs)
+    assert read.status == result.status
+
+
+def test_a_fit_of_other_data_is_measured_on_these(data, solution):
+    noisy = data.X + np.random.default_rng(0).random(data.X.shape) * data.X.max() / 100
+    editor = Editor(noisy, solution)
+    true = metrics.fitting_error(noisy, solution.W, solution.H)
+    assert editor.fitting_error == pytest.approx(true, rel=1e-12)
+    assert editor.polish().fitting_error < 0.99 * true
+
+
+def test_what_comes_in_and_goes_out_is_not_what_is_kept(data, solution):
+    W, H = solution.W.copy(), solution.H.copy()
+    editor = Editor(data.X, W, H)
+    editor.merge(0, 1)
+    W[:], H[:] = 0, 0
+    assert np.array_equal(editor.undo().W, solution.W)
+    for F in (editor.result().W, editor.result().H, editor.redo().W):
+        with pytest.raises(ValueError, match="read-only"):
+            F[:] = 1
+
+
+def test_factors_of_another_precision_become_those_of_X(data, solution):
+    editor = Editor(data.X.astype(np.float32), solution, held=[1])
+    assert editor.result().W.dtype == np.float32
+    editor.polish(tol=1e-2)
+    editor.add()
+    assert np.array_equal(editor.result().W[:, 1], solution.W[:, 1].astype(np.float32))
+
+
+def test_factors_that_must_be_balanced_can_be_edited(data, solution):
+    W, H = np.ldexp(solution.W, 300), np.ldexp(solution.H, -300)
+    editor = Editor(data.X, W, H)
+    for edit in (editor.polish, editor.add, lambda: editor.split(0), lambda: editor.merge(0, 1)):
+        assert edit().fitting_error < 10
+
+
+def test_names_that_are_no_numbers_are_left_alone(editor):
+    editor.rename(0, "m/z 1203.5")
+    editor.rename(1, "13C-glucose")
+    assert editor.result().label(1) == "13C-glucose"
+    editor.remove(7)
+    added = editor.add()
+    assert added.names[-1] == "9"
+    assert added.label(7) == "component 9"
+    assert editor.merge(2, 3).label(2) == "component 3+4"
+    assert editor.split(2).label(3) == "component (3+4)b"
+
+
+def test_previews_take_the_arguments_of_their_edits(editor):
+    assert editor.preview("add").edit == Edit("add", (1,))
+    assert editor.preview("merge", i=0, j=1) == editor.preview("merge", 0, 1)
+    with pytest.raises(TypeError, match=r"preview\('polish'\).*tole"):
+        editor.preview("polish", tole=3)
+    with pytest.raises(TypeError, match=r"preview\('merge'\).*'j'"):
+        editor.preview("merge", 0)
+
+
+def test_an_edit_that_was_previewed_is_not_computed_again(editor, monkeypatch):
+    preview = editor.preview("split", 2)
+    monkeypatch.setattr("nmfmerge.editor.editor.apply", None)
+    assert editor.split(2).fitting_error == preview.after
+    with pytest.raises(TypeError):
+        editor.split(2)
+
+
+def test_edits_made_by_hand_can_be_replayed(editor):
+    edits = [Edit("merge", (np.int64(0), np.int64(1))), Edit("polish", (), {"tol": 1e-2})]
+    assert editor.replay(edits).n_components == 7
+    assert len(set(editor.edits)) == 2
+    with pytest.raises(ValueError, match="edit='melt'"):
+        editor.replay([Edit("melt", (0,))])
+
+
+def test_stages_count_the_time_of_their_edits(editor, monkeypatch):
+    ticks = iter(range(100))
+    monkeypatch.setattr("nmfmerge.editor.state.perf_counter", lambda: float(next(ticks)))
+    assert editor.add().stages[-1].seconds == 1.0
 
 
 def test_names_go_to_folders_figures_and_reports(data, editor, tmp_path):

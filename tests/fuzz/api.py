@@ -14,6 +14,7 @@ import pandas as pd
 import scipy.sparse as sp
 
 from nmfmerge import (
+    Editor,
     NMFMerge,
     merge_components,
     metrics,
@@ -205,9 +206,50 @@ def _estimator(X, r, **options):
     return W, model.components_, np.array(model.reconstruction_err_)
 
 
+def _held(X, r, **options):
+    """A loose fit, then one that holds some of its components."""
+    start = nmf(X, r, **options)
+    rng = np.random.default_rng(options["random_state"])
+    hold = {side: np.flatnonzero(rng.random(r) < 0.4) for side in "WH"}
+    again = options | {"init": (start.W, start.H)}
+    result = nmf(X, r, **again, hold=hold)
+    np.testing.assert_array_equal(result.W[:, hold["W"]], start.W[:, hold["W"]])
+    np.testing.assert_array_equal(result.H[hold["H"]], start.H[hold["H"]])
+    first = range(int(rng.integers(0, r + 1)))
+    merged = nmf_merge(X, r, **again, hold=first)
+    np.testing.assert_array_equal(merged.W[:, first], start.W[:, first])
+    return result.W, result.H, merged.W, merged.H
+
+
+def _edited(X, r, **options):
+    """Edits of every kind; previews tell what they do, and as many undos lead back."""
+    start = nmf(X, r, **options)
+    editor = Editor(X, start, max_iter=options["max_iter"], solver=options["solver"])
+    rng = np.random.default_rng(options["random_state"])
+    for _ in range(4):
+        r_now = editor.n_components
+        i, j = (int(t) for t in rng.integers(0, r_now, 2))
+        edit = [("merge", i, j), ("remove", i), ("split", i), ("add", 1), ("hold", i), ("polish",)][
+            int(rng.integers(0, 6))
+        ]
+        try:
+            preview = editor.preview(*edit)
+        except ValueError:  # a pair of one, a held component, no room for one more
+            continue
+        after = getattr(editor, edit[0])(*edit[1:]).fitting_error
+        np.testing.assert_allclose(preview.after, after, rtol=1e-9, atol=1e-290)
+    last = editor.result()
+    while editor.can_undo:
+        editor.undo()
+    np.testing.assert_array_equal(editor.result().W, start.W)
+    return start.W, start.H, last.W, last.H
+
+
 CALLS = {
     "nmf": _fit(nmf),
     "nmf_merge": _fit(nmf_merge),
+    "held": _held,
+    "edited": _edited,
     "steps": _steps,
     "estimator": _estimator,
 }

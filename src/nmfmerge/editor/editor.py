@@ -1,6 +1,8 @@
 """`Editor`: a factorization that is changed step by step, with undo, previews and a history."""
 
+import inspect
 import json
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -8,17 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from nmfmerge import validation as check
 from nmfmerge.editor.edits import ARGUMENTS, Edit
 from nmfmerge.editor.moments import Moments
 from nmfmerge.editor.script import script
-from nmfmerge.editor.state import State, apply, first_state, measured
+from nmfmerge.editor.state import State, apply, first_state
 from nmfmerge.files import replacing
 from nmfmerge.kernels import blas_for
 from nmfmerge.pipeline import recover_components
-from nmfmerge.records import check_factor, read_arrays
-from nmfmerge.result import Factorization
+from nmfmerge.records import pack_result, read_arrays, unpack_result
+from nmfmerge.result import Factorization, Status
 from nmfmerge.solvers import SOLVERS
 from nmfmerge.solvers.loop import Callback
 from nmfmerge.solvers.point import percent
@@ -72,8 +75,9 @@ class Editor:
     """Adjust a factorization by hand, with undo.
 
     Each edit, `hold` and `rename` too, is one step of `undo`, and returns the new factorization.
-    Components are counted from 0. Only `polish` fits all of them anew, so that what an edit did can
-    be seen before; `preview` tells what it would do to the fitting error.
+    Components are counted from 0. Edits do not fit the other components anew, but for their scales
+    in `add`, so that what an edit did can be seen before `polish`; `preview` says what it would do
+    to the fitting error. W and H of all states are kept for `undo`, and are read-only.
 
     Parameters
     ----------
@@ -114,32 +118,30 @@ class Editor:
         tol: float = 1e-4,
         max_iter: int = 10_000,
     ) -> None:
-        self._settings = {
-            "solver": check.check_word("solver", solver, SOLVERS),
-            "tol": check.check_real("tol", tol, low=0),
-            "max_iter": check.check_integer("max_iter", max_iter, low=1),
-        }
+        self._settings = _checked_settings({"solver": solver, "tol": tol, "max_iter": max_iter})
         self._data = check.check_X(X)
         start = self._start(W, H, names)
-        self._states = [first_state(start, check.check_indices("held", held, start.n_components))]
+        indices = check.check_indices("held", held, start.n_components)
+        self._states = [first_state(self._data, start, indices)]
         self._edits: list[Edit] = []  # also those that were undone
         self._at = 0  # how many of them are done
-        self._moments: tuple[State, Moments] | None = None
+        self._moments: tuple[np.ndarray, Moments] | None = None  # with the W that they are of
+        self._previewed: tuple[State, Edit, State] | None = None  # from, by, to
 
-    def _start(self, W: Any, H: np.ndarray | None, names: Sequence[str] | None) -> Factorization:
-        result = W if isinstance(W, Factorization) else None
-        if (result is None) == (H is None):
+    def _start(self, W: Any, H: Any, names: Sequence[str] | None) -> Factorization:
+        given = W if isinstance(W, Factorization) else None
+        if (given is None) == (H is None):
             raise TypeError("give W and H, or one Factorization in their place")
-        if result is not None:
-            W, H = result.W, result.H
+        if given is not None:
+            W, H = given.W, given.H
         W, H = check.check_factors(W, H)
-        if names is None and result is not None:
-            names = result.names
         check.check_fit(W, H, self._data, len(H))
-        if len(H) == 0:
-            raise ValueError("W and H have no components; expected one at least")
-        start = result or measured(self._data, W, H, "start")
-        return replace(start, names=tuple(check.check_name("names", n) for n in names or ()))
+        check.check_n_components(len(H), self._data.shape)
+        if given is None:
+            given = Factorization(W, H, np.nan, np.nan, (), Status.DONE, 0.0)
+        if names is not None:
+            given = replace(given, names=tuple(check.check_name("names", name) for name in names))
+        return given
 
     # What there is
 
@@ -192,11 +194,15 @@ class Editor:
     # Edits
 
     def add(self, k: int = 1) -> Factorization:
-        """Add k components that X has and WH lacks; see `recover_components`."""
+        """Add k components that X has and WH lacks; see `recover_components`.
+
+        Components that are not held are rescaled, and where more are added than there are, fitted
+        loosely in between.
+        """
         return self._do("add", k)
 
     def merge(self, i: int, j: int) -> Factorization:
-        """Merge two components, in the place of the first; see `merge_components`."""
+        """Merge two components, in the place of that with the smaller index."""
         return self._do("merge", i, j)
 
     def merge_to(self, n_components: int) -> Factorization:
@@ -237,7 +243,17 @@ class Editor:
         Parameters are those of `nmfmerge.nmf`; by default those that the editor was made with. A
         polish that ``max_time`` or the callback stops keeps what it has reached.
         """
-        return self._push(*self._polish(solver, tol, max_iter, max_time, callback))
+        state, edit = self._polish(solver, tol, max_iter, max_time, callback)
+        result = self._push(state, edit)
+        if result.status in (Status.MAX_ITER, Status.MAX_TIME):
+            limit = "max_iter" if result.status is Status.MAX_ITER else "max_time"
+            warnings.warn(
+                f"the polish reached {limit} before it converged; what it has reached is kept. "
+                f"Polish again, or raise {limit} or tol.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return result
 
     def _polish(
         self,
@@ -248,10 +264,9 @@ class Editor:
         callback: Callback | None = None,
     ) -> tuple[State, Edit]:
         given = {"solver": solver, "tol": tol, "max_iter": max_iter}
-        settings = self._settings | {n: v for n, v in given.items() if v is not None}
-        check.check_word("solver", settings["solver"], SOLVERS)
-        settings["tol"] = check.check_real("tol", settings["tol"], low=0)
-        settings["max_iter"] = check.check_integer("max_iter", settings["max_iter"], low=1)
+        settings = _checked_settings(
+            self._settings | {name: value for name, value in given.items() if value is not None}
+        )
         limits = {"max_time": max_time, "callback": callback}
         return apply(self._state, Edit("polish", (), settings), self._data, limits)
 
@@ -271,20 +286,29 @@ class Editor:
 
     # What edits would do
 
-    def preview(self, name: str, *arguments: Any, **settings: Any) -> Preview:
+    def preview(self, name: str, *arguments: Any, **named: Any) -> Preview:
         """What an edit would do to the fitting error: ``preview("merge", 0, 3)``.
 
-        It equals the error after the edit. For a merge or a removal it costs no pass over X, but
-        for the first one after a change; other edits are done and thrown away.
+        It takes the arguments of the edit, and equals the error after it. For merges and removals,
+        in double precision, it costs no pass over X but for the first one after a change, unless
+        the fit is so good that rounding would show. Other edits are done, and kept in case they
+        follow.
         """
         check.check_word("name", name, ARGUMENTS)
+        try:
+            bound = inspect.signature(getattr(self, name)).bind(*arguments, **named)
+        except TypeError as error:
+            raise TypeError(f"preview({name!r}): {error}") from None
+        bound.apply_defaults()
         if name == "polish":
-            state, edit = self._polish(**settings)
+            state, edit = self._polish(**bound.arguments)
             return Preview(edit, self.fitting_error, state.result.fitting_error)
-        edit = self._checked(name, *arguments)
-        after = self._told_by_moments(edit)
+        edit = self._checked(name, *bound.arguments.values())
+        after = self._error_from_moments(edit)
         if after is None:
-            after = apply(self._state, edit, self._data)[0].result.fitting_error
+            state = apply(self._state, edit, self._data)[0]
+            self._previewed = self._state, edit, state
+            after = state.result.fitting_error
         return Preview(edit, self.fitting_error, after)
 
     def pair_changes(self) -> np.ndarray:
@@ -309,54 +333,59 @@ class Editor:
     # The history
 
     def replay(self, edits: Iterable[Edit]) -> Factorization:
-        """Do edits one after the other, of this editor or of another one."""
+        """Do edits one after the other, of this editor or of another one.
+
+        A polish that was stopped early does as many iterations as it did then.
+        """
         for edit in edits:
-            checked = Edit.from_json(edit.as_json())
-            if checked.name != "polish":
-                checked = self._checked(checked.name, *checked.arguments)
-            self._push(*apply(self._state, checked, self._data))
+            if edit.name == "polish":
+                settings = _checked_settings(self._settings | dict(edit.settings), low=0)
+                self._push(*apply(self._state, replace(edit, settings=settings), self._data))
+            else:
+                check.check_word("edit", edit.name, ARGUMENTS)
+                self._do(edit.name, *edit.arguments)
         return self.result()
 
     def save(self, file: str | PathLike[str]) -> None:
         """Write the start and all edits, also those undone, to a file that `load` reads."""
         path = check.check_file("file", file)
         first = self._states[0]
+        result, arrays = pack_result(first.result)
         record = {
             "format": _FORMAT,
-            "names": list(first.result.names),
+            "start": result,
             "held": first.held_indices,
             "settings": self._settings,
             "edits": [edit.as_json() for edit in self._edits],
             "n_done": self._at,
         }
         with replacing(path) as opened:
-            np.savez(opened, W=first.result.W, H=first.result.H, edits=np.array(json.dumps(record)))
+            np.savez(opened, **arrays, edits=np.array(json.dumps(record)))  # type: ignore[arg-type]
 
     @classmethod
     def load(cls, file: str | PathLike[str], X: Any) -> "Editor":
         """Read a start and edits, and do these again on X.
 
         On the data and the machine that they were made on, that gives the same bits. On other data
-        of the same shape, merges, names and the like are repeated and polishes fit anew.
+        of the same shape the edits are repeated, and polishes fit those data.
         """
         path = Path(file)
         try:
             arrays = read_arrays(path)
-            record = json.loads(str(arrays["edits"]))
+            record = json.loads(str(arrays.pop("edits")))
             if record["format"] != _FORMAT:
                 raise ValueError(f"its format is {record['format']!r}, expected {_FORMAT}")
-            for name in ("W", "H"):
-                check_factor(name, arrays[name])
+            start = unpack_result(record["start"], arrays)
             edits = [Edit.from_json(edit) for edit in record["edits"]]
             n_done = int(record["n_done"])
             if not 0 <= n_done <= len(edits):
                 raise ValueError(f"{n_done} of its {len(edits)} edits are done")
-            settings, names, held = record["settings"], record["names"], record["held"]
+            settings, held = dict(record["settings"]), list(record["held"])
         except FileNotFoundError:
             raise
         except Exception as error:  # whatever damaged files make their readers raise
             raise ValueError(f"{path} holds no edits that can be read ({error})") from error
-        editor = cls(X, arrays["W"], arrays["H"], names=names, held=held, **settings)
+        editor = cls(X, start, held=held, **settings)
         editor.replay(edits)
         for _ in edits[n_done:]:
             editor.undo()
@@ -370,7 +399,7 @@ class Editor:
         X : str
             How the program gets X.
         start : str
-            The file of the start, which `save` writes.
+            The file that `save` writes.
         """
         first = self._states[0]
         return script(
@@ -384,12 +413,16 @@ class Editor:
         return self._states[self._at]
 
     def _do(self, name: str, *arguments: Any) -> Factorization:
-        return self._push(*apply(self._state, self._checked(name, *arguments), self._data))
+        edit = self._checked(name, *arguments)
+        if self._previewed is not None and self._previewed[:2] == (self._state, edit):
+            return self._push(self._previewed[2], edit)
+        return self._push(*apply(self._state, edit, self._data))
 
     def _push(self, state: State, edit: Edit) -> Factorization:
         self._states = [*self._states[: self._at + 1], state]
         self._edits = [*self._edits[: self._at], edit]
         self._at += 1
+        self._previewed = None
         return self.result()
 
     def _checked(self, name: str, *arguments: Any) -> Edit:
@@ -407,8 +440,8 @@ class Editor:
                 checked.append(check.check_integer(kind, value, low=1))
         return Edit(name, tuple(checked))
 
-    def _told_by_moments(self, edit: Edit) -> float | None:
-        """Fitting error after an edit, where r × r numbers tell it to the last digits."""
+    def _error_from_moments(self, edit: Edit) -> float | None:
+        """Fitting error after an edit, where r × r numbers give it to the last digits."""
         if edit.name in ("hold", "release", "rename"):
             return self.fitting_error
         if edit.name not in ("merge", "remove") or any(self.held[t] for t in edit.arguments):
@@ -416,14 +449,23 @@ class Editor:
         if self.n_components == 1 or len(set(edit.arguments)) < len(edit.arguments):
             return None  # which is an error: let the edit itself say so
         moments = self._present_moments()
-        tell = moments.merged if edit.name == "merge" else moments.removed
-        residual2 = tell(*edit.arguments)
+        compute = moments.merged if edit.name == "merge" else moments.removed
+        residual2 = compute(*edit.arguments)
         return None if residual2 is None else percent(residual2, self._data.norm2)
 
     def _present_moments(self) -> Moments:
-        if self._moments is None or self._moments[0].result.W is not self.result().W:
-            result = self.result()
+        result = self.result()
+        if self._moments is None or self._moments[0] is not result.W:
             with blas_for(self._data.blas_flops(self.n_components)):
                 factors = check.check_fit(result.W, result.H, self._data, self.n_components)
-                self._moments = self._state, Moments.of(self._data, *factors)
+                self._moments = result.W, Moments.of(self._data, *factors)
         return self._moments[1]
+
+
+def _checked_settings(settings: dict[str, Any], low: int = 1) -> dict[str, Any]:
+    """Settings of `polish`, checked."""
+    return {
+        "solver": check.check_word("solver", settings["solver"], SOLVERS),
+        "tol": check.check_real("tol", settings["tol"], low=0),
+        "max_iter": check.check_integer("max_iter", settings["max_iter"], low=low),
+    }

@@ -36,7 +36,7 @@ class Edit:
 
     name: str
     arguments: tuple[Any, ...] = ()
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __str__(self) -> str:
         words = [repr(argument) for argument in self.arguments]
@@ -51,8 +51,11 @@ class Edit:
     @classmethod
     def from_json(cls, record: Any) -> "Edit":
         """Undo `as_json`; raise ValueError for anything that no edit could have written."""
-        name, arguments = record["name"], tuple(record["arguments"])
-        settings = record.get("settings", {})
+        try:
+            name, arguments = record["name"], tuple(record["arguments"])
+            settings = dict(record.get("settings", {}))
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{record!r} is not an edit") from error
         if name not in ARGUMENTS or len(arguments) != len(ARGUMENTS[name]):
             raise ValueError(f"{name!r} with {len(arguments)} arguments is not an edit")
         for kind, value in zip(ARGUMENTS[name], arguments, strict=True):

@@ -19,13 +19,14 @@ _EXACT = 1e-11  # relative error of ‖R‖² above which it is not told from he
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """WᵀW, HHᵀ, N and ‖R‖², in the scale of the data matrix; ``noise`` is the rounding of N."""
+    """WᵀW, HHᵀ, N, ‖R‖² and ‖X‖², in the scale of the data; ``noise`` is the rounding of N."""
 
     WtW: np.ndarray
     HHt: np.ndarray
     N: np.ndarray
     noise: np.ndarray
     residual2: float
+    norm2: float
 
     @classmethod
     def of(cls, data: DataMatrix, Wt: np.ndarray, H: np.ndarray) -> "Moments":
@@ -35,7 +36,7 @@ class Moments:
         fit = WtX.astype(np.float64, copy=False) @ H.T.astype(np.float64, copy=False)
         model = WtW @ HHt
         noise = 100 * float(np.finfo(data.dtype).eps) * (fit + model)
-        return cls(WtW, HHt, fit - model, noise, data.residual_norm2(Wt, H))
+        return cls(WtW, HHt, fit - model, noise, data.residual_norm2(Wt, H), data.norm2)
 
     def removed(self, i: int) -> float | None:
         """‖R‖² without component i; None if rounding would blur it."""
@@ -44,35 +45,35 @@ class Moments:
 
     def merged(self, i: int, j: int) -> float | None:
         """‖R‖² with components i and j merged; None if rounding would blur it."""
-        change, size = self._merge(i, j)
+        change, size = self._merge(np.array(i), np.array(j))
         pair = np.ix_((i, j), (i, j))
-        return self._trusted(self.residual2 + change, float(self.noise[pair].max()), size)
+        noise = float(self.noise[pair].max())
+        return self._trusted(self.residual2 + float(change), noise, float(size))
 
     def merge_table(self) -> np.ndarray:
         """By how much ‖R‖² would change by each merge; NaN on the diagonal."""
         r = len(self.N)
         table = np.full((r, r), np.nan)
-        for i in range(r):
-            for j in range(i):
-                table[i, j] = table[j, i] = self._merge(i, j)[0]
+        i, j = np.triu_indices(r, k=1)
+        table[i, j] = table[j, i] = self._merge(i, j)[0]
         return table
 
-    def _merge(self, i: int, j: int) -> tuple[float, float]:
-        """The change of ‖R‖² by a merge, and the size ‖uvᵀ‖² of the merged component."""
+    def _merge(self, i: np.ndarray, j: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The changes of ‖R‖² by merges, and the sizes ‖uvᵀ‖² of the merged components."""
         W, H, N = self.WtW, self.HHt, self.N
-        x, y = sqrt(W[i, i]), sqrt(W[j, j])  # unit columns of W, H with the scale
-        c = W[i, j] / (x * y) if x * y > 0 else 0.0
+        x, y = np.sqrt(W[i, i]), np.sqrt(W[j, j])  # unit columns of W, H with the scale
+        c = np.divide(W[i, j], x * y, out=np.zeros_like(x), where=x * y > 0)
         a, d, g = H[i, i] * W[i, i], H[j, j] * W[j, j], H[i, j] * x * y
         alpha, beta = merge_weights(c, a, d, g)
-        u = alpha / x if x > 0 else 0.0, beta / y if y > 0 else 0.0
-        v = (alpha + beta * c) * x, (alpha * c + beta) * y
-        kept = (
-            u[0] * v[0] * N[i, i] + u[0] * v[1] * N[i, j]
-            + u[1] * v[0] * N[j, i] + u[1] * v[1] * N[j, j]
-        )  # fmt: skip
-        penalty = float(pair_penalty(*np.array([c, a, d, g])))
-        return 2 * float(N[i, i] + N[j, j] - kept) + penalty, a + d + 2 * c * g
+        u_i = np.divide(alpha, x, out=np.zeros_like(x), where=x > 0)
+        u_j = np.divide(beta, y, out=np.zeros_like(y), where=y > 0)
+        v_i, v_j = (alpha + beta * c) * x, (alpha * c + beta) * y
+        kept = u_i * v_i * N[i, i] + u_i * v_j * N[i, j] + u_j * v_i * N[j, i] + u_j * v_j * N[j, j]
+        change = 2 * (N[i, i] + N[j, j] - kept) + pair_penalty(c, a, d, g)
+        return change, a + d + 2 * c * g
 
     def _trusted(self, residual2: float, noise: float, size: float) -> float | None:
-        rounding = float(np.finfo(np.float64).eps) * sqrt(size * max(residual2, 0.0))
+        """‖R‖² if N, the sizes of components and that of X let its digits be told."""
+        size = max(size, self.norm2)
+        rounding = float(np.finfo(np.float64).eps) * (size + sqrt(size * max(residual2, 0.0)))
         return residual2 if 6 * noise + 4 * rounding <= _EXACT * residual2 else None

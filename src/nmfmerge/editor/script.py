@@ -1,6 +1,7 @@
 """Edits as a Python program."""
 
 import json
+import os
 from collections.abc import Sequence
 
 from nmfmerge.editor.edits import Edit
@@ -27,10 +28,10 @@ def script(
         "import nmfmerge",
         "",
         f"X = {X}  # {shape[0]} × {shape[1]}",
-        f"with np.load({json.dumps(start)}) as start:",
+        f"with np.load({json.dumps(os.fspath(start))}) as start:",
         f"    editor = nmfmerge.Editor({', '.join(first)})",
         "",
-        *(f"editor.{edit}" for edit in edits),
+        *(f"editor.{edit}" for edit in edits if edit.settings.get("max_iter") != 0),
         "",
         "result = editor.result()",
         "print(result)",

@@ -20,7 +20,7 @@ from nmfmerge.editor.split import split_component
 from nmfmerge.kernels import blas_for
 from nmfmerge.merge import MergeTree, merge
 from nmfmerge.pipeline import nmf, recover_components
-from nmfmerge.result import Factorization, History, Stage, Status
+from nmfmerge.result import Factorization, History, Stage, Status, is_number
 from nmfmerge.solvers.point import percent
 
 
@@ -35,10 +35,19 @@ class Component(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """A factorization with names, and whether each of its components is held."""
+    """A factorization with names, and whether each of its components is held.
+
+    W and H cannot be written to, as other states may share them. ``n_numbers`` is the highest
+    number that a component was ever named by.
+    """
 
     result: Factorization
     held: tuple[bool, ...]
+    n_numbers: int
+
+    def __post_init__(self) -> None:
+        for F in (self.result.W, self.result.H):
+            F.flags.writeable = False
 
     def components(self) -> list[Component]:
         """The components, in order."""
@@ -52,9 +61,18 @@ class State:
         """The state after a stage that put other components in place of these."""
         W = np.stack([component.w for component in components]).T
         H = np.stack([component.h for component in components])
-        names = tuple(component.name for component in components)
-        result = replace(measured(data, W, H, stage, self.result), names=names)
-        return State(result, tuple(component.held for component in components))
+        objective, error = measure(data, W, H)
+        result = Factorization(
+            W=W,
+            H=H,
+            objective=objective,
+            fitting_error=error,
+            stages=(*self.result.stages, Stage(stage, len(H), 0, 0.0, error, Status.DONE)),
+            status=Status.DONE,
+            seconds=self.result.seconds,
+            names=tuple(component.name for component in components),
+        )
+        return replace(self, result=result, held=tuple(one.held for one in components))
 
     @property
     def held_indices(self) -> list[int]:
@@ -62,33 +80,30 @@ class State:
         return [i for i, held in enumerate(self.held) if held]
 
 
-def first_state(result: Factorization, held: list[int]) -> State:
-    """The state an editor begins with; components without names are numbered from 1."""
+def first_state(data: DataMatrix, result: Factorization, held: list[int]) -> State:
+    """The state an editor begins with: copies of the factors, in the precision of X, measured.
+
+    Components without names are numbered from 1.
+    """
     r = result.n_components
+    W, H = (np.array(F, dtype=data.dtype) for F in (result.W, result.H))
+    objective, error = measure(data, W, H)
     names = result.names or tuple(str(t + 1) for t in range(r))
-    return State(replace(result, names=names), tuple(t in held for t in range(r)))
-
-
-def measured(
-    data: DataMatrix, W: np.ndarray, H: np.ndarray, stage: str, before: Factorization | None = None
-) -> Factorization:
-    """A factorization from factors alone: its error, and a stage after those ``before``."""
-    began = perf_counter()
-    Wt, H_own = check.check_fit(W, H, data, len(H))
-    with blas_for(data.blas_flops(len(H))):
-        residual2 = data.residual_norm2(Wt, H_own)
-    error = percent(residual2, data.norm2)
-    seconds = perf_counter() - began
-    stages = (*before.stages,) if before else ()
-    return Factorization(
-        W=W,
-        H=H,
-        objective=0.5 * residual2 * data.unit**4,
-        fitting_error=error,
-        stages=(*stages, Stage(stage, len(H), 0, seconds, error, Status.DONE)),
-        status=Status.DONE,
-        seconds=(before.seconds if before else 0.0) + seconds,
+    stages = result.stages or (Stage("start", r, 0, 0.0, error, Status.DONE),)
+    result = replace(
+        result, W=W, H=H, objective=objective, fitting_error=error, names=names, stages=stages
     )
+    numbers = [int(digits) for name in names if is_number(name) for digits in _numbers(name)]
+    return State(result, tuple(t in held for t in range(r)), max(numbers, default=0))
+
+
+def measure(data: DataMatrix, W: np.ndarray, H: np.ndarray) -> tuple[float, float]:
+    """Objective and fitting error of factors."""
+    Wt, H = check.check_fit(W, H, data, len(H))
+    with blas_for(data.blas_flops(len(H))):
+        residual2 = data.residual_norm2(Wt, H)
+    unit2 = data.unit * data.unit
+    return 0.5 * residual2 * unit2 * unit2, percent(residual2, data.norm2)
 
 
 def apply(
@@ -106,26 +121,36 @@ def apply(
         X.
     limits : dict, optional
         For "polish": max_time and callback. If they end it, the edit that comes back has the
-        number of iterations that were done. None where it is repeated, which never warns.
+        number of iterations that were done.
     """
     if edit.name == "polish":
-        return _polish(state, edit, data, limits)
-    return _EDITS[edit.name](state, data, *edit.arguments), edit
+        return _polish(state, edit, data, limits or {})
+    began = perf_counter()
+    new = _EDITS[edit.name](state, data, *edit.arguments)
+    if len(new.result.stages) > len(state.result.stages):
+        new = _timed(new, perf_counter() - began)
+    return new, edit
+
+
+def _timed(state: State, seconds: float) -> State:
+    *stages, last = state.result.stages
+    stages.append(replace(last, seconds=seconds))
+    result = replace(state.result, stages=tuple(stages), seconds=state.result.seconds + seconds)
+    return replace(state, result=result)
 
 
 def _add(state: State, data: DataMatrix, k: int) -> State:
-    old = state.result
+    old, last = state.result, state.n_numbers + k
     W, H, _ = recover_components(data, old.W, old.H, k, hold=state.held_indices)
-    names = (*old.names, *_next_numbers(old.names, k))
+    names = (*old.names, *(str(number) for number in range(state.n_numbers + 1, last + 1)))
     held = (*state.held, *(k * [False]))
     components = [Component(*parts) for parts in zip(W.T, H, names, held, strict=True)]
-    return state.with_components(components, data, "add")
+    return replace(state.with_components(components, data, "add"), n_numbers=last)
 
 
-def _next_numbers(names: tuple[str, ...], k: int) -> list[str]:
-    """The k numbers after the largest in any name, so that "2" is not born again after "2+5"."""
-    largest = max((int(digits) for name in names for digits in re.findall(r"\d+", name)), default=0)
-    return [str(largest + 1 + t) for t in range(k)]
+def _numbers(name: str) -> list[str]:
+    """The numbers in a name such as "(1+2)a"."""
+    return re.findall(r"\d{1,9}", name)
 
 
 def _merge(state: State, data: DataMatrix, i: int, j: int) -> State:
@@ -182,8 +207,9 @@ def _split(state: State, data: DataMatrix, i: int) -> State:
     _refuse_held(components[i], i)
     W, H = split_component(data, state.result.W, state.result.H, i)
     name = components[i].name
+    name = f"({name})" if "+" in name else name
     components[i : i + 1] = [
-        Component(W[:, t], H[t], f"{name}{letter}") for t, letter in enumerate("ab")
+        Component(W[:, t], H[t], name + letter) for t, letter in enumerate("ab")
     ]
     return state.with_components(components, data, "split")
 
@@ -203,15 +229,16 @@ def _refuse_held(component: Component, i: int) -> None:
 
 
 def _hold(state: State, data: DataMatrix, i: int) -> State:
-    return State(state.result, _changed(state.held, i, True))
+    return replace(state, held=_changed(state.held, i, True))
 
 
 def _release(state: State, data: DataMatrix, i: int) -> State:
-    return State(state.result, _changed(state.held, i, False))
+    return replace(state, held=_changed(state.held, i, False))
 
 
 def _rename(state: State, data: DataMatrix, i: int, name: str) -> State:
-    return State(replace(state.result, names=_changed(state.result.names, i, name)), state.held)
+    names = _changed(state.result.names, i, name)
+    return replace(state, result=replace(state.result, names=names))
 
 
 _EDITS: dict[str, Callable[..., State]] = {
@@ -227,17 +254,16 @@ _EDITS: dict[str, Callable[..., State]] = {
 
 
 def _polish(
-    state: State, edit: Edit, data: DataMatrix, limits: dict[str, Any] | None
+    state: State, edit: Edit, data: DataMatrix, limits: dict[str, Any]
 ) -> tuple[State, Edit]:
     old, settings = state.result, dict(edit.settings)
     if settings["max_iter"] == 0:  # it was stopped before its first iteration
         return state, edit
     with warnings.catch_warnings():
-        if limits is None:  # it may have been stopped when it was done first
-            warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the editor says it in its own words
         new = nmf(
             data, old.n_components, init=(old.W, old.H), hold=state.held_indices,
-            **settings, **limits or {},
+            **settings, **limits,
         )  # fmt: skip
     if not new.converged:
         edit = replace(edit, settings=settings | {"max_iter": new.n_iter})
@@ -257,7 +283,7 @@ def _polish(
         merges=None,
         generalized_singular_values=np.empty(0),
     )
-    return State(result, state.held), edit
+    return replace(state, result=result), edit
 
 
 def _changed(values: tuple[Any, ...], i: int, value: Any) -> tuple[Any, ...]:

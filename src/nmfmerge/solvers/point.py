@@ -52,14 +52,24 @@ class Point:
     def cross(self, side: Side) -> np.ndarray:
         """The cross product that an update of ``side`` needs: (XHᵀ)ᵀ for "W", WᵀX for "H"."""
         if "cross " + side not in self._fresh:
-            if side not in self._cross:
-                self._cross[side] = np.empty_like(self.factor(side))
-            if side == "W":
-                self.data.HXt(self.H, out=self._cross["W"])
-            else:
-                self.data.WtX(self.Wt, out=self._cross["H"])
+            self._multiply(side)
             self._fresh.add("cross " + side)
         return self._cross[side]
+
+    def _multiply(self, side: Side) -> None:
+        """Bring a cross product up to date; the rows of held components are computed once."""
+        F, product = self.factor(other(side)), self.data.HXt if side == "W" else self.data.WtX
+        free = self._free.get(other(side))
+        first = side not in self._cross
+        if first:
+            self._cross[side] = np.empty_like(self.factor(side))
+        C = self._cross[side]
+        if free is None:
+            product(F, out=C)
+            return
+        held = np.delete(np.arange(len(F)), free)
+        for rows in (held, free) if first else (free,):
+            C[rows] = product(F[rows], out=np.empty((len(rows), C.shape[1]), C.dtype))
 
     def subproblem(self, side: Side) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """``F, G, C`` of ``min ½⟨F, G F⟩ − ⟨C, F⟩, F ≥ 0`` for one side.
