@@ -5,7 +5,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
-from benchmarks import solvers, svd
+from benchmarks import path, solvers, svd
 from benchmarks.common import geometric_mean, load
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -110,7 +110,7 @@ Peak of what NumPy allocates beside X, in units of W and H together; X is never 
 ## First call
 
 {part("first_call")}
-{svd.section()}"""
+{path.section()}{svd.section()}"""
 
 
 def part(name, cores=2):

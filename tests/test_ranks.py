@@ -221,6 +221,34 @@ def test_path_checks_itself(X):
             RankPath(results, **parts)
 
 
+@pytest.mark.parametrize("kind", [np.asarray, np.transpose, sp.csr_array, sp.csc_array])
+def test_stability_is_that_of_the_halves(X, kind):
+    path = rank_path(kind(X), 7, 2, stability=True)
+    assert path.stability[3] > 0.99  # at the rank of X without its background
+    assert path.stability[1] < 0.9  # features of one size are joined in any way
+    assert path.stability.shape == (6,)
+    assert np.isnan(rank_path(kind(X), 3).stability).all()
+    halves = [rank_path(X[:, i::2], 7, 2) for i in range(2)]
+    cosines = metrics.match_components(halves[0][4].W, halves[1][4].W)[1]
+    assert path.stability[2] == pytest.approx(cosines.min(), abs=1e-3)
+
+
+def test_stability_is_not_measured_where_halves_are_too_small(X):
+    path = rank_path(X[:6, :8], 6, stability=True)
+    assert np.isnan(path.stability[4:]).all()
+    assert not np.isnan(path.stability[:4]).any()
+    assert np.isnan(rank_path(X[:6, :8], 6, 5, stability=True).stability).all()
+
+
+@pytest.mark.parametrize("half", [1, 2])
+def test_stop_in_a_half_keeps_the_path(X, half):
+    whole = rank_path(X, 4)
+    path = rank_path(X, 4, stability=True, callback=lambda p: p.stage.startswith(f"half {half}"))
+    assert path.status is Status.CALLBACK
+    np.testing.assert_array_equal(path.fitting_errors, whole.fitting_errors)
+    assert np.isnan(path.stability).all()
+
+
 @pytest.mark.parametrize("name", ["samson", "lcms_wt15", "pf1"])
 def test_real_path_is_not_above_separate_fits(real, name):
     X = real(name)

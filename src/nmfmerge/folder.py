@@ -1,7 +1,8 @@
 """A fit in a folder: written as a whole or not at all, and read back.
 
 Comes in: a `Factorization`, the axes of its data, and how it was made. Goes out: W and H as npz and
-csv, ``fit.json``, the merges, the history, and whatever pages and figures are given.
+csv, ``fit.json``, the merges, the history, the path through all ranks if it was chosen from one,
+and whatever pages and figures are given.
 """
 
 import csv
@@ -18,13 +19,17 @@ import numpy as np
 
 from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.files import scratch_file
-from nmfmerge.records import pack_result, read_arrays, unpack_result
+from nmfmerge.records import pack_path, pack_result, read_arrays, unpack_path, unpack_result
 from nmfmerge.result import Factorization
+from nmfmerge.result_path import RankPath
 
-FIGURES = ("components", "convergence", "reconstruction", "merges", "singular-values")
+FIGURES = (
+    "components", "convergence", "reconstruction", "merges", "singular-values", "rank-path",
+)  # fmt: skip
 _FILES = {
     "fit.json", "factors.npz", "history.npz", "axes.npz", "W.csv", "H.csv", "merges.csv",
-    "report.html", "edits.py", "edits.npz", *(f"figures/{name}.png" for name in FIGURES),
+    "path.npz", "path.csv", "edits.py", "edits.npz", "report.html",
+    *(f"figures/{name}.png" for name in FIGURES),
 }  # fmt: skip
 _FACTORS = ("W", "H", "generalized_singular_values")  # in factors.npz; the rest is in history.npz
 _DIGITS = ".9g"  # of a number in a csv file; factors.npz has all
@@ -36,11 +41,15 @@ class FolderError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A factorization, the data it is of (X may be None), and how it was made."""
+    """A factorization, the data it is of (X may be None), and how it was made.
+
+    ``path`` is the path through all ranks that it was chosen from, if there is one.
+    """
 
     result: Factorization
     data: Dataset
     about: dict[str, Any] = field(default_factory=dict)
+    path: RankPath | None = None
 
 
 def check_output(path: Path, replace: bool) -> None:
@@ -136,9 +145,20 @@ def read(path: Path) -> Fit:
         result = unpack_result(about["result"], factors | history)
         if (len(data.rows.values), len(data.columns.values)) != (len(result.W), result.H.shape[1]):
             raise ValueError("its axes do not fit its factors")
+        rank_path = _read_path(path, about, result)
     except Exception as error:  # whatever damaged files make their readers raise
         raise FolderError(f"{path} is damaged ({error}): make the fit again") from error
-    return Fit(result, data, about)
+    return Fit(result, data, about, rank_path)
+
+
+def _read_path(folder: Path, about: dict[str, Any], result: Factorization) -> RankPath | None:
+    if about.get("path") is None:
+        return None
+    path = unpack_path(about["path"], read_arrays(folder / "path.npz"))
+    other = path.factorizations[0]
+    if (len(other.W), other.H.shape[1]) != (len(result.W), result.H.shape[1]):
+        raise ValueError("its path is of other data than its factors")
+    return path
 
 
 def _refuse_existing(path: Path, replace: bool) -> None:
@@ -192,6 +212,11 @@ def _write_fit(folder: Path, fit: Fit) -> None:
         table = ([first + 1, second + 1, repr(penalty)] for (first, second), penalty in lines)
         _write_csv(folder / "merges.csv", ["first", "second", "penalty"], table)
     about = fit.about | {"data": _pack_data(data), "result": record}
+    about.pop("path", None)
+    if fit.path is not None:
+        about["path"], arrays = pack_path(fit.path)
+        _save(folder / "path.npz", arrays)
+        _write_path(folder / "path.csv", fit.path)
     (folder / "fit.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
 
 
@@ -224,6 +249,19 @@ def _write_table(path: Path, axis: Axis, labels: list[str], columns: np.ndarray)
         for name, values in zip(axis.values.tolist(), columns.tolist(), strict=True)
     )
     _write_csv(path, head, lines)
+
+
+def _write_path(file: Path, path: RankPath) -> None:
+    """One line for each rank."""
+    head = ["rank", "fitting error (%)", "merge penalty (%)", "stability", "seconds"]
+    columns = (path.fitting_errors, path.penalties, path.stability, path.rank_seconds)
+    table = zip(path.ranks.tolist(), np.transpose(columns).tolist(), strict=True)
+    lines = ([rank, *map(_number_or_nothing, values)] for rank, values in table)
+    _write_csv(file, head, lines)
+
+
+def _number_or_nothing(value: float) -> str:
+    return "" if np.isnan(value) else format(value, _DIGITS)
 
 
 def _write_csv(path: Path, head: list[str], lines: Iterable[list[Any]]) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from nmfmerge import metrics
 from nmfmerge import validation as check
 from nmfmerge.data import DataMatrix
 from nmfmerge.init import INITS, Factors
@@ -27,7 +28,7 @@ from nmfmerge.result_path import RankPath
 from nmfmerge.run import Interrupted
 from nmfmerge.solvers import SOLVERS, Limits, Loop, OutOfTime, Point, Solver
 from nmfmerge.solvers.loop import Callback
-from nmfmerge.solvers.point import percent
+from nmfmerge.solvers.point import Side, percent
 
 __all__ = ["PathInterrupted", "RankPath", "rank_path"]
 
@@ -69,6 +70,7 @@ def rank_path(
     random_state: RandomState = None,
     callback: Callback | None = None,
     verbose: int = 0,
+    stability: bool = False,
 ) -> RankPath:
     """Factorize X at every rank from ``n_min`` to ``n_max``, to choose one.
 
@@ -94,6 +96,9 @@ def rank_path(
         return value stops the run, and what was reached is returned.
     verbose : int
         1 prints a line for each start that was tried, 2 also a line every 100 iterations.
+    stability : bool
+        Also make a path of each half of the data (every other column, or row if these are more)
+        and compare their components, for ``path.suggest()``. Takes about as long again.
 
     Returns
     -------
@@ -132,18 +137,46 @@ def rank_path(
     data = check.check_X(X)
     n_min, n_max = check.check_ranks(n_min, n_max, data.shape)
     search = _Search(data, n_min, n_max, kind, tol, limits, rng)
-    with blas_for(data.blas_flops(n_max)), _kept_svd(data):
+    with blas_for(data.blas_flops(n_max)):
         search.run()
         try:
             path = search.result()
         except KeyboardInterrupt:  # the search is done: put the path together nevertheless
             search.stopped = Status.INTERRUPTED
             path = search.result()
+        if stability and path.status not in _STOPPED:
+            path = _with_stability(path, search)
     if path.status is Status.INTERRUPTED:
         raise PathInterrupted(path)
     if path.status in (Status.MAX_TIME, Status.MAX_ITER):
         _warn_not_converged(path, limits)
     return path
+
+
+def _with_stability(path: RankPath, whole: "_Search") -> RankPath:
+    """Add how alike the components of both halves of the data are, at each rank.
+
+    The longer side of X is halved, and the factor of the other side compared.
+    """
+    m, n = whole.data.shape
+    side: Side = "W" if n >= m else "H"
+    halves = []
+    for i in range(2):
+        X = whole.data.X[:, i::2] if side == "W" else whole.data.X[i::2]
+        data = check.check_X(X)
+        n_max = min(whole.n_max, *data.shape)
+        if n_max < whole.n_min:  # the halves are too small
+            return path
+        half = replace(whole, data=data, n_max=n_max, name=f"half {i + 1}: ")
+        half.run()
+        if half.stopped is not None:
+            return replace(path, status=half.stopped, seconds=whole.limits.elapsed())
+        halves.append(half.best)
+    stability = np.full(len(path), np.nan)
+    for rank in set(halves[0]) & set(halves[1]):
+        W1, W2 = ((half[rank].Wt if side == "W" else half[rank].H).T for half in halves)
+        stability[rank - whole.n_min] = metrics.match_components(W1, W2)[1].min()
+    return replace(path, stability=stability, seconds=whole.limits.elapsed())
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,35 +202,30 @@ class _Stop(Exception):
         self.status = status
 
 
+@dataclass(eq=False)
 class _Search:
     """The best solution of each rank, and starts that try to beat it."""
 
-    def __init__(
-        self,
-        data: DataMatrix,
-        n_min: int,
-        n_max: int,
-        solver: type[Solver],
-        tol: float,
-        limits: Limits,
-        rng: np.random.Generator,
-    ) -> None:
-        self.data, self.n_min, self.n_max = data, n_min, n_max
-        self.solver, self.tol, self.limits, self.rng = solver, tol, limits, rng
+    data: DataMatrix
+    n_min: int
+    n_max: int
+    solver: type[Solver]
+    tol: float
+    limits: Limits
+    rng: np.random.Generator
+    name: str = ""  # put before the names of stages
+
+    def __post_init__(self) -> None:
         self.best: dict[int, _Solution] = {}
-        self.seconds = dict.fromkeys(range(n_min, n_max + 1), 0.0)
+        self.seconds = dict.fromkeys(range(self.n_min, self.n_max + 1), 0.0)
         self.stopped: Status | None = None
         self._tried: dict[tuple[int, int], int] = {}  # (from, to): version of what it came from
 
     def run(self) -> None:
         """Search until nothing improves, or until stopped."""
         try:
-            self._fit_highest()
-            self._pass(down=True)
-            self._settle()
-            for rank in self._poor_ranks():
-                self._try_further_starts(rank)
-            self._settle()
+            with _kept_svd(self.data):
+                self._search()
         except _Stop as stop:
             self.stopped = stop.status
         except OutOfTime:
@@ -206,6 +234,14 @@ class _Search:
             if not self.best:
                 raise
             self.stopped = Status.INTERRUPTED
+
+    def _search(self) -> None:
+        self._fit_highest()
+        self._pass(down=True)
+        self._settle()
+        for rank in self._poor_ranks():
+            self._try_further_starts(rank)
+        self._settle()
 
     def _fit_highest(self) -> None:
         began, rank = perf_counter(), self.n_max
@@ -278,7 +314,7 @@ class _Search:
         """Run the solver from a start; keep the result if it is better than what is there."""
         point, known = Point(self.data, *start), self.best.get(rank)
         started = Stage(kind, rank, 0, perf_counter() - began, point.fitting_error(), Status.DONE)
-        loop = Loop(self.solver(), point, stage=name, tol=self.tol, limits=self.limits)
+        loop = Loop(self.solver(), point, stage=self.name + name, tol=self.tol, limits=self.limits)
         beaten = self._iterate(loop, known)
         self.seconds[rank] += perf_counter() - began
         changed = better = not beaten and (known is None or point.objective() < known.objective)
@@ -320,7 +356,7 @@ class _Search:
         if self.limits.verbose > 0:
             n_iter = len(loop.history().step)
             print(
-                f"{name:<12} {n_iter:>6} iterations {point.fitting_error():>10.6g} %  "
+                f"{self.name + name:<12} {n_iter:>6} iterations {point.fitting_error():>10.6g} %  "
                 + ("kept" if better else "not better"),
                 flush=True,
             )

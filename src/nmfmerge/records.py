@@ -13,9 +13,12 @@ import numpy as np
 
 from nmfmerge.merge import MergeTree
 from nmfmerge.result import Factorization, History, Stage, Status
+from nmfmerge.result_path import RankPath
 
 Record = dict[str, Any]
 Arrays = dict[str, np.ndarray]
+
+_PATH_ARRAYS = ("penalties", "rank_seconds", "stability")
 
 
 def pack_run(
@@ -105,6 +108,36 @@ def _names(values: Any) -> tuple[str, ...]:
     if not isinstance(values, list) or not all(isinstance(name, str) for name in values):
         raise ValueError(f"names of components are {values!r}, expected a list of words")
     return tuple(values)
+
+
+def pack_path(path: RankPath) -> tuple[Record, Arrays]:
+    """A rank path as a record and arrays, those of a rank with its number before their names."""
+    packed = {rank: pack_result(result) for rank, result in path.items()}
+    arrays = {name: getattr(path, name) for name in _PATH_ARRAYS}
+    for rank, (_, of_rank) in packed.items():
+        arrays |= {f"{rank} {name}": array for name, array in of_rank.items()}
+    record = {
+        "status": path.status,
+        "seconds": path.seconds,
+        "ranks": path.ranks.tolist(),
+        "results": [record for record, _ in packed.values()],
+    }
+    return record, arrays
+
+
+def unpack_path(record: Record, arrays: Mapping[str, np.ndarray]) -> RankPath:
+    """Undo `pack_path`."""
+    results = []
+    for rank, of_rank in zip(record["ranks"], record["results"], strict=True):
+        start = f"{rank} "
+        own = {name.removeprefix(start): arrays[name] for name in arrays if name.startswith(start)}
+        results.append(unpack_result(of_rank, own))
+    return RankPath(
+        factorizations=results,
+        seconds=number("seconds", record["seconds"]),
+        status=Status(record["status"]),
+        **{name: arrays[name] for name in _PATH_ARRAYS},
+    )
 
 
 def check_factor(

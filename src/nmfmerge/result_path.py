@@ -1,11 +1,14 @@
 """What `rank_path` returns: a `Factorization` for every rank, and what tells ranks apart."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from nmfmerge.result import Factorization, Status
+from nmfmerge.suggest import Evidence, Suggestion, suggest
+
+_ARRAYS = ("penalties", "rank_seconds", "stability")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -28,6 +31,9 @@ class RankPath(Mapping[int, Factorization]):
         Wall time of the whole.
     status : Status
         Whether every rank converged, or what stopped the run.
+    stability : array (n_ranks,)
+        Cosine of the least alike pair of components, when those found in both halves of the data
+        are matched; NaN where it was not measured.
     """
 
     factorizations: Sequence[Factorization]
@@ -35,10 +41,13 @@ class RankPath(Mapping[int, Factorization]):
     rank_seconds: np.ndarray
     seconds: float
     status: Status
+    stability: np.ndarray = field(default_factory=lambda: np.empty(0))
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "factorizations", tuple(self.factorizations))
-        for name in ("penalties", "rank_seconds"):
+        if self.stability.size == 0:
+            object.__setattr__(self, "stability", np.full(len(self.factorizations), np.nan))
+        for name in _ARRAYS:
             values = np.array(getattr(self, name), dtype=np.float64)
             values.flags.writeable = False
             object.__setattr__(self, name, values)
@@ -56,7 +65,7 @@ class RankPath(Mapping[int, Factorization]):
                 raise ValueError("all factorizations of a path must be of one matrix")
         if (np.diff(self.fitting_errors) > 0).any():
             raise ValueError("the fitting error of a path must not rise with rank")
-        for name in ("penalties", "rank_seconds"):
+        for name in _ARRAYS:
             if getattr(self, name).shape != (len(results),):
                 raise ValueError(f"a rank path needs one entry of {name} for each rank")
 
@@ -74,6 +83,14 @@ class RankPath(Mapping[int, Factorization]):
     def converged(self) -> bool:
         """Whether the search was finished and every rank reached the tolerance."""
         return self.status is Status.CONVERGED
+
+    def suggest(self) -> list[Suggestion]:
+        """Ranks to consider, the most likely first, each with its reason and how sure it is.
+
+        Empty if the path is too short to tell, or X is zero. With ``stability=True`` in `rank_path`
+        the answer is right more often.
+        """
+        return suggest(Evidence(self.ranks, self.fitting_errors, self.penalties, self.stability))
 
     def __getitem__(self, rank: int) -> Factorization:
         lowest = self.factorizations[0].n_components

@@ -40,6 +40,6 @@ def drawn():
 @pytest.fixture(autouse=True)
 def _quick_pages(request, monkeypatch):
     if "drawn" not in request.fixturenames:
-        for name in ("demo", "fit", "merge"):
+        for name in ("demo", "fit", "merge", "path"):
             module = importlib.import_module(f"nmfmerge.cli.{name}")
             monkeypatch.setattr(module, "pages", lambda fit: {"report.html": "<!DOCTYPE html>"})

@@ -78,9 +78,9 @@ def pages(fit: Fit) -> dict[str, str | bytes]:
     from nmfmerge.report.figures import draw
 
     fit = _printable(fit)
-    drawn = draw(fit.result, fit.data)
+    drawn = draw(fit.result, fit.data, fit.path)
     files: dict[str, str | bytes] = {f"figures/{name}.png": png(f) for name, f in drawn.items()}
-    files["report.html"] = page(fit.result, fit.data, fit.about, figures=drawn)
+    files["report.html"] = page(fit.result, fit.data, fit.about, figures=drawn, path=fit.path)
     return files
 
 
@@ -94,7 +94,7 @@ def _printable(fit: Fit) -> Fit:
         if axis.values.dtype.kind in "UO":
             names = np.array([printable(str(name)) for name in axis.values.tolist()])
             texts[side] = replace(axis, values=names)
-    return Fit(fit.result, replace(fit.data, **texts), _printable_texts(fit.about))
+    return replace(fit, data=replace(fit.data, **texts), about=_printable_texts(fit.about))
 
 
 def _printable_texts(value: Any) -> Any:

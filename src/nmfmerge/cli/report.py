@@ -1,16 +1,12 @@
 """Write the report and the figures of a fit again."""
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
-from nmfmerge.cli.common import (
-    OK,
-    add_data,
-    pages,
-    tell,
-)
+from nmfmerge.cli.common import OK, add_data, pages, tell
 from nmfmerge.files import replacing
-from nmfmerge.folder import Fit, read
+from nmfmerge.folder import read
 from nmfmerge.origin import data_again
 
 
@@ -24,7 +20,7 @@ def run(given: argparse.Namespace) -> int:
     """Draw from the folder, and from the data where they are still there."""
     fit = read(given.folder)
     data = data_again(fit, given.data)
-    fit = Fit(fit.result, data or fit.data, fit.about)
+    fit = replace(fit, data=data or fit.data)
     for name, content in pages(fit).items():
         file = given.folder / name
         file.parent.mkdir(exist_ok=True)

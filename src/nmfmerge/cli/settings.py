@@ -1,4 +1,4 @@
-"""The options of `fit` that set the method: one for each argument of `nmf_merge`.
+"""The options of `fit` and `path` that set the method: one for each argument of its function.
 
 An option is stored under the name of its argument and has its default, so neither is listed again.
 """
@@ -11,11 +11,18 @@ from typing import Any
 
 from nmfmerge.init import INITS
 from nmfmerge.pipeline import nmf_merge
+from nmfmerge.ranks import rank_path
 from nmfmerge.solvers import SOLVERS
 
-DEFAULTS = {
-    name: parameter.default for name, parameter in inspect.signature(nmf_merge).parameters.items()
-}
+
+def _defaults(function: Callable[..., Any]) -> dict[str, Any]:
+    parameters = inspect.signature(function).parameters
+    return {name: parameter.default for name, parameter in parameters.items()}
+
+
+DEFAULTS = _defaults(nmf_merge)
+PATH_DEFAULTS = _defaults(rank_path)
+PATH_SETTINGS = ("solver", "tol", "max_iter", "max_time", "random_state")
 LIMITS = ("max_iter", "max_time")  # may be raised when a run goes on; all else decides the result
 
 METAVARS: dict[Any, str] = {int: "N", float: "NUMBER", str: "NAME"}
@@ -64,31 +71,42 @@ _SETTINGS = {
 FLAGS = {name: setting.flags[-1] for name, setting in _SETTINGS.items()}
 
 
-def add_settings(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
-    for name, setting in _SETTINGS.items():
-        required = DEFAULTS[name] is inspect.Parameter.empty
+def add_settings(
+    parser: argparse.ArgumentParser,
+    names: Iterable[str] = tuple(_SETTINGS),
+    defaults: dict[str, Any] = DEFAULTS,
+) -> None:
+    """Add the options of these names."""
+    for name in names:
+        setting = _SETTINGS[name]
+        required = defaults[name] is inspect.Parameter.empty
         parser.add_argument(
             *setting.flags,
             dest=name,
             type=setting.kind,
             required=required,
-            default=None if required else DEFAULTS[name],
+            default=None if required else defaults[name],
             choices=None if setting.choices is None else list(setting.choices),
             metavar=None if setting.choices else METAVARS[setting.kind],
             help=setting.help,
         )
 
 
-def chosen_settings(given: argparse.Namespace) -> dict[str, Any]:
-    """The settings as arguments of `nmf_merge`."""
-    return {name: getattr(given, name) for name in _SETTINGS}
+def chosen_settings(
+    given: argparse.Namespace, names: Iterable[str] = tuple(_SETTINGS)
+) -> dict[str, Any]:
+    """The settings as arguments of the function."""
+    return {name: getattr(given, name) for name in names}
 
 
-def setting_words(given: argparse.Namespace) -> list[str]:
+def setting_words(
+    given: argparse.Namespace,
+    names: Iterable[str] = tuple(_SETTINGS),
+    defaults: dict[str, Any] = DEFAULTS,
+) -> list[str]:
     """The settings as they are typed, without those that have their default."""
     words = []
-    for name, value in chosen_settings(given).items():
-        if value != DEFAULTS[name]:
+    for name, value in chosen_settings(given, names).items():
+        if value != defaults[name]:
             words += [_SETTINGS[name].flags[0], str(value)]
     return words

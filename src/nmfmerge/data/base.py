@@ -4,6 +4,7 @@ Factors come component-major: ``Wt`` is Wᵀ (r × m) and ``H`` is r × n, both 
 """
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,7 @@ class DataMatrix(ABC):
     In a fit the largest entry of X / unit² lies in [1/4, 1).
     """
 
+    X: Any  # the matrix, as it came or divided by a power of four
     shape: tuple[int, int]
     dtype: np.dtype
     unit: float

@@ -8,6 +8,7 @@ from nmfmerge.plot.comparison import comparison
 from nmfmerge.plot.components import components
 from nmfmerge.plot.convergence import convergence
 from nmfmerge.plot.merges import merges
+from nmfmerge.plot.rank_path import rank_path
 from nmfmerge.plot.reconstruction import reconstruction
 from nmfmerge.plot.singular_values import singular_values
 from nmfmerge.plot.starts import starts
@@ -17,6 +18,7 @@ __all__ = [
     "components",
     "convergence",
     "merges",
+    "rank_path",
     "reconstruction",
     "singular_values",
     "starts",

@@ -14,9 +14,11 @@ from nmfmerge.report.figures import draw
 from nmfmerge.report.sections import Story
 from nmfmerge.report.words import count
 from nmfmerge.result import Factorization
+from nmfmerge.result_path import RankPath
 
 _SECTIONS: dict[str, tuple[str, Callable[[Story], str]]] = {
     "summary": ("Summary", sections.summary),
+    "rank": ("Which rank?", sections.rank),
     "components": ("Components", sections.components),
     "fit": ("Fit", sections.fit),
     "convergence": ("Convergence", sections.convergence),
@@ -33,6 +35,7 @@ def page(
     about: Mapping[str, Any] | None = None,
     *,
     figures: Mapping[str, Figure] | None = None,
+    path: RankPath | None = None,
 ) -> str:
     """Write a report as one HTML file that needs nothing else.
 
@@ -48,6 +51,8 @@ def page(
         "standard_errors" and "merge_errors" from the same starts, in percent.
     figures : dict, optional
         The figures by name, where `nmfmerge.report.figures.draw` has drawn them already.
+    path : RankPath, optional
+        The path through all ranks that the result was chosen from.
 
     Returns
     -------
@@ -55,7 +60,9 @@ def page(
         The page; write it to a file in UTF-8.
     """
     known = {k: v for k, v in (about or {}).items() if v is not None}
-    story = Story(result, data, known, draw(result, data) if figures is None else figures)
+    story = Story(
+        result, data, known, draw(result, data, path) if figures is None else figures, path
+    )
     made = {name: (title, make(story)) for name, (title, make) in _SECTIONS.items()}
     made = {name: part for name, part in made.items() if part[1]}
     here = files("nmfmerge.report")

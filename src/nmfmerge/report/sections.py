@@ -16,6 +16,7 @@ from nmfmerge.report.care import warnings_of
 from nmfmerge.report.markup import bullets, code, facts, figure, paragraph, table
 from nmfmerge.report.words import count, ended, percent, seconds, several
 from nmfmerge.result import Factorization
+from nmfmerge.result_path import RankPath
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +27,7 @@ class Story:
     data: Dataset | None
     about: Mapping[str, Any]
     figures: Mapping[str, Figure]
+    path: RankPath | None = None
 
 
 _SETTINGS = {
@@ -105,6 +107,42 @@ def _stages(result: Factorization) -> str:
     )
     head = ("Stage", "Components", "Iterations", "Fitting error", "Time", "Ended")
     return table(head, rows, "The stages of the run", text=(0, 5))
+
+
+def rank(story: Story) -> str:
+    """What speaks for this number of components, where a path through all ranks is known."""
+    path = story.path
+    if path is None:
+        return ""
+    suggestions = path.suggest()
+    intro = paragraph(
+        f"Ranks {path.ranks[0]} to {path.ranks[-1]} were fitted, each from its neighbours; this "
+        f"page shows rank {story.result.n_components}."
+    )
+    if suggestions:
+        said = bullets([str(suggestion).capitalize() + "." for suggestion in suggestions])
+    else:
+        said = paragraph("Nothing in these data speaks for one rank rather than another.")
+    drawn = figure(
+        story.figures["rank-path"],
+        f"Fitting error and merge penalty of ranks {path.ranks[0]} to {path.ranks[-1]}",
+        "Merge penalty: what joining the two components that are easiest to join would change the "
+        "fit by, in percent of the sum of squares of the data. Stability: cosine of the least "
+        "alike pair of components, when both halves of the data are fitted alone.",
+    )
+    rows = (
+        (
+            r,
+            percent(result.fitting_error),
+            "–" if np.isnan(penalty) else percent(penalty),
+            "–" if np.isnan(stability) else f"{stability:.2f}",
+        )
+        for (r, result), penalty, stability in zip(
+            path.items(), path.penalties, path.stability, strict=True
+        )
+    )
+    head = ("Rank", "Fitting error", "Merge penalty", "Stability")
+    return intro + said + drawn + table(head, rows, "Every rank of the path")
 
 
 def components(story: Story) -> str:

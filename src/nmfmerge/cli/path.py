@@ -1,0 +1,158 @@
+"""Fit a data file at every rank up to the highest, and say which ranks to consider."""
+
+import argparse
+import shlex
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nmfmerge.cli.common import (
+    NOT_CONVERGED,
+    OK,
+    add_output,
+    add_reading,
+    pages,
+    reading_options,
+    reading_words,
+    tell,
+    warm_up,
+)
+from nmfmerge.cli.messages import in_options, show
+from nmfmerge.cli.progress import LiveLine
+from nmfmerge.cli.settings import (
+    PATH_DEFAULTS,
+    PATH_SETTINGS,
+    add_settings,
+    chosen_settings,
+    setting_words,
+)
+from nmfmerge.datasets.base import Dataset
+from nmfmerge.folder import Fit, check_output, write
+from nmfmerge.io import read
+from nmfmerge.origin import digest, now, versions
+from nmfmerge.ranks import PathInterrupted, rank_path
+from nmfmerge.result_path import RankPath
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `path`."""
+    parser.add_argument("file", type=Path, metavar="FILE", help="data file, or folder of images")
+    parser.add_argument(
+        "--max", type=int, required=True, dest="n_max", metavar="N", help="highest rank"
+    )
+    parser.add_argument(
+        "--min", type=int, default=1, dest="n_min", metavar="N", help="lowest rank (default: 1)"
+    )
+    parser.add_argument(
+        "-r", "--rank", type=int, metavar="N",
+        help="rank to write as the fit of the folder (default: the first that is suggested)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--no-stability", action="store_true",
+        help="do not fit the halves of the data: half the time, and a less certain suggestion",
+    )  # fmt: skip
+    add_settings(parser, PATH_SETTINGS, PATH_DEFAULTS)
+    add_output(parser, "folder to write (default: FILE.path in the present folder)")
+    parser.add_argument("--no-report", action="store_true", help="write no report and no figures")
+    add_reading(parser)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Make the path, write it, and print what it says."""
+    output = given.output or Path(f"{given.file.name}.path")
+    about = _about(given)
+    check_output(output, given.force)
+    if given.rank is not None and not given.n_min <= given.rank <= given.n_max:
+        raise ValueError(
+            f"--rank {given.rank} is not between --min {given.n_min} and --max {given.n_max}"
+        )
+    data = read(given.file, **reading_options(given))
+    try:
+        path = _path(given, data)
+    except PathInterrupted as interrupted:
+        _write(given, output, interrupted.path, data, about)
+        show(f"nmfmerge: what was reached is written to {output}", sys.stderr)
+        raise
+    rank = _write(given, output, path, data, about)
+    tell(given, _outcome(path) | {"rank": rank, "folder": str(output)}, _text(path, rank, output))
+    return OK if path.converged else NOT_CONVERGED
+
+
+def _path(given: argparse.Namespace, data: Dataset) -> RankPath:
+    warm_up(given.solver, data)
+    live = LiveLine()
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            return rank_path(
+                data.X,
+                given.n_max,
+                given.n_min,
+                **chosen_settings(given, PATH_SETTINGS),
+                stability=not given.no_stability,
+                callback=live,
+            )
+    finally:
+        live.clear()
+        for warning in caught:
+            show(f"nmfmerge: {in_options(str(warning.message), given)}", sys.stderr)
+
+
+def _write(
+    given: argparse.Namespace, output: Path, path: RankPath, data: Dataset, about: dict[str, Any]
+) -> int:
+    """Write the path with the fit of one rank; return that rank."""
+    suggested = [suggestion.rank for suggestion in path.suggest()]
+    rank = given.rank or next(iter(suggested), int(path.ranks[-1]))
+    fit = Fit(path[rank], data, about, path)
+    write(output, fit, {} if given.no_report else pages(fit), replace=given.force)
+    return rank
+
+
+def _text(path: RankPath, rank: int, output: Path) -> str:
+    suggestions = [str(suggestion) for suggestion in path.suggest()]
+    said = suggestions or ["nothing in these data speaks for one rank rather than another"]
+    return "\n".join(
+        [repr(path), "", *said, "", f"written to {output}, with the fit of rank {rank}"]
+    )
+
+
+def _outcome(path: RankPath) -> dict[str, Any]:
+    """The path for scripts."""
+    return {
+        "ranks": path.ranks,
+        "fitting_errors": _numbers(path.fitting_errors),
+        "penalties": _numbers(path.penalties),
+        "stability": _numbers(path.stability),
+        "suggestions": [vars(suggestion) for suggestion in path.suggest()],
+        "status": path.status,
+        "converged": path.converged,
+        "seconds": path.seconds,
+    }
+
+
+def _numbers(values: np.ndarray) -> list[float | None]:
+    """Numbers for JSON, which has no NaN."""
+    return [None if np.isnan(value) else value for value in values.tolist()]
+
+
+def _about(given: argparse.Namespace) -> dict[str, Any]:
+    """How the path is made, enough to repeat it."""
+    words = ["nmfmerge", "path", str(given.file), "--max", str(given.n_max)]
+    words += ["--min", str(given.n_min)] * (given.n_min != 1)
+    words += ["--no-stability"] * given.no_stability
+    words += [] if given.rank is None else ["-r", str(given.rank)]
+    words += [*setting_words(given, PATH_SETTINGS, PATH_DEFAULTS), *reading_words(given)]
+    return {
+        "title": given.file.name,
+        "file": str(given.file.resolve()),
+        "command": shlex.join(words),
+        "settings": chosen_settings(given, PATH_SETTINGS),
+        "reading": reading_options(given),
+        "versions": versions(),
+        "data_sha256": digest(given.file),
+        "date": now(),
+    }
