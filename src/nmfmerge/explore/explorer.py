@@ -42,21 +42,23 @@ def open_path(path: Path, **reading: Any) -> Session:
                 f"the data of {path} ({fit.about.get('file')}) are not there unchanged: put the "
                 "file back, or open the data file instead"
             )
-        start, about, hashed = fit.result, fit.about, str(fit.about.get("data_sha256"))
-        hashed = f"{hashed} {digest(path / 'factors.npz')}"
+        start, ranks, about = fit.result, fit.path, fit.about
+        hashed = f"{about.get('data_sha256')} {digest(path / 'factors.npz')}"
     else:
         data = read(path, **reading)
-        hashed = digest(path)
-        start, about = None, {"title": path.name, "file": str(path.resolve()), "reading": reading,
-                              "data_sha256": hashed}  # fmt: skip
-        hashed = f"{hashed} {sorted(reading.items())}"
+        start, ranks, sha256 = None, None, digest(path)
+        about = {"title": path.name, "file": str(path.resolve()), "reading": reading,
+                 "data_sha256": sha256}  # fmt: skip
+        hashed = f"{sha256} {sorted(reading.items())}"
     autosave, trouble = None, ""
     try:
         autosave = Autosave(place.folder / f"{path.resolve().name}.edits", hashed)
     except OSError as error:
         trouble = f"Edits are not kept as you make them: {error.strerror or error}"
     name = path.resolve().name
-    session = Session(data, start, about=about, place=place, autosave=autosave, title=name)
+    session = Session(
+        data, start, path=ranks, about=about, place=place, autosave=autosave, title=name
+    )
     if trouble:
         session.say(Note(trouble, "error"))
     return session

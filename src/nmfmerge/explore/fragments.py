@@ -131,7 +131,7 @@ def ranks(session: Session, state: State) -> str:
         return f"<p class='hint'>Fit all ranks once, then move between them.</p>{form}"
     suggested = "".join(
         f"<li>{button(str(s.rank), 'rank', int(s.rank), title='Go to this rank', kind='rank')}"
-        f"<span>{escape(str(s.reason))} <em>({escape(_sure(s.confidence))})</em></span></li>"
+        f"<span>{escape(s.reason)} <em>({escape(s.confidence)} confidence)</em></span></li>"
         for s in state.suggested
     )
     here = (
@@ -143,10 +143,6 @@ def ranks(session: Session, state: State) -> str:
         f"<p class='hint'>{here}{start}.{' Edits are kept by rank.' if state.edits else ''}</p>"
         f"{'<h3>Suggested</h3>' if suggested else ''}<ul class='suggested'>{suggested}</ul>{form}"
     )
-
-
-def _sure(confidence: Any) -> str:
-    return f"{100 * confidence:.0f} % sure" if isinstance(confidence, float) else str(confidence)
 
 
 def pairs(state: State, left: Side, right: Side) -> str:

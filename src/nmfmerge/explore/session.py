@@ -29,6 +29,7 @@ from nmfmerge.metrics import next_merges, shares
 from nmfmerge.origin import now, versions
 from nmfmerge.ranks import RankPath, rank_path
 from nmfmerge.result import Factorization
+from nmfmerge.suggest import Suggestion
 from nmfmerge.validation import check_X
 
 OPENED = 0  # the start that came with a folder; other starts are known by their rank
@@ -92,7 +93,7 @@ class State:
     note: Note | None = None
     job: Job | None = None
     path: RankPath | None = None
-    suggested: tuple[Any, ...] = ()
+    suggested: tuple[Suggestion, ...] = ()
 
 
 class Session:
@@ -104,6 +105,8 @@ class Session:
         What is factorized, with X.
     start : Factorization, optional
         A solution to begin with.
+    path : RankPath, optional
+        Solutions of all ranks, where they are known.
     about : dict, optional
         How the data were read and, where there is one, how the start was made; see `folder.Fit`.
     place : Place, optional
@@ -119,6 +122,7 @@ class Session:
         data: Dataset,
         start: Factorization | None = None,
         *,
+        path: RankPath | None = None,
         about: dict[str, Any] | None = None,
         place: Place | None = None,
         autosave: Autosave | None = None,
@@ -140,6 +144,8 @@ class Session:
         self._lock = threading.RLock()
         self._listeners: list[Callable[[], None]] = []
         note = None if autosave is None else self._restore(autosave)
+        if path is not None:
+            self._take(path)
         here = {*self.starts, *self.editors}
         if here:
             last = None if autosave is None else autosave.last
@@ -374,16 +380,19 @@ class Session:
         def work(job: Job) -> Note:
             path = rank_path(self.matrix, n_max, callback=job)
             ranks = list(path)
-            suggested = tuple(path.suggest()) if hasattr(path, "suggest") else ()
-            with self._lock:
-                self.starts |= path
-                self._update(path=path, suggested=suggested)
+            self._take(path)
             if self.state.result is None:
-                self._show(suggested[0].rank if suggested else ranks[-1])
+                best = self.state.suggested
+                self._show(best[0].rank if best else ranks[-1])
             stopped = "Stopped. " if job.cancelled else ""
             return Note(f"{stopped}Solutions for ranks {ranks[0]} to {ranks[-1]} are here.")
 
         self._run(f"Fitting ranks 1 to {n_max}", work)
+
+    def _take(self, path: RankPath) -> None:
+        with self._lock:
+            self.starts |= path
+            self._update(path=path, suggested=tuple(path.suggest()))
 
     # ---- files
 
@@ -399,7 +408,7 @@ class Session:
             again = overwrite or name == self.saved_as
             check_output(path, replace=again)
             editor = self._editor()
-            fit = Fit(editor.result(), self.data, self._about(editor))
+            fit = Fit(editor.result(), self.data, self._about(editor), self.state.path)
             write(path, fit, self._history(editor), replace=again)
             self.saved_as = name
             return Note(f"Saved in {path}.")
