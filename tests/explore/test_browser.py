@@ -188,7 +188,7 @@ def test_a_walk_from_a_file_to_a_saved_fit_and_back(page, running, file, data):
     page.click("[data-tab=files]")
     page.fill("#folder", "mine.nmf")
     page.click("form[data-action=save] button")
-    note(page, "^Saved in ")
+    note(page, "^Saved as mine.nmf in ")
     fit = folder.read(file.parent / "mine.nmf")
     assert fit.result.n_components == 7
     assert "glucose <b>" in fit.result.names

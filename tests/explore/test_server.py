@@ -100,13 +100,13 @@ def test_two_servers_have_other_tokens_and_ports(server):
 
 
 def test_a_port_that_is_taken_is_named(server):
-    with pytest.raises(PortError, match=f"port {server.port} cannot be had"):
+    with pytest.raises(PortError, match=f"port={server.port} cannot be had"):
         Server(lambda document: None, server.port)
 
 
 @pytest.mark.parametrize("port", [-1, 65536])
 def test_a_port_out_of_range_is_named(port):
-    with pytest.raises(PortError, match=f"port {port} is out of range"):
+    with pytest.raises(PortError, match=f"port={port} is out of range"):
         Server(lambda document: None, port)
 
 

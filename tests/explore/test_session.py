@@ -118,6 +118,18 @@ def test_every_edit_tells_the_error_before_and_after_and_can_be_undone(session, 
     assert session.state.result.fitting_error == second
 
 
+def test_edits_are_told_with_the_names_they_had(session):
+    for edit in (("rename", 0, "glucose"), ("merge", 0, 1), ("undo",), ("hold", 1)):
+        session.edit(*edit)
+        done(session)
+    assert session.state.edits == ("Renamed Component 1 to glucose", "Held Component 2")
+    session.undo()
+    done(session)
+    session.redo()
+    done(session)
+    assert session.state.edits[-1] == "Held Component 2"
+
+
 def test_holding_twice_releases(session):
     for held in (True, False):
         session.toggle_hold(2)
@@ -269,7 +281,7 @@ def test_what_is_saved_opens_again_with_its_names(opened, file):
     opened.save("mine.nmf")
     note = done(opened)
     path = file.parent / "mine.nmf"
-    assert note.text == f"Saved in {path}."
+    assert note.text == f"Saved as mine.nmf in {file.parent}."
     fit = folder.read(path)
     np.testing.assert_array_equal(fit.result.W, opened.state.result.W)
     assert fit.result.names[1] == "glucose"
@@ -415,6 +427,14 @@ def test_a_folder_that_cannot_be_written_is_told(file, monkeypatch):
 
 
 # ---- what can be opened
+
+
+def test_a_wrong_file_is_not_kept_locked(file):
+    np.save(file, -np.ones((4, 3)))
+    for _ in range(2):
+        with pytest.raises(ValueError, match="Negative values"):
+            open_path(file)
+    assert sorted(path.name for path in file.parent.iterdir()) == ["run.npy"]
 
 
 def test_a_matrix_in_memory_has_numbered_axes(rng):

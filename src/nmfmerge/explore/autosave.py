@@ -30,7 +30,8 @@ class Autosave:
     def __init__(self, folder: Path, data_sha256: str) -> None:
         self.folder = folder
         self._about = {"data_sha256": data_sha256}
-        self.last: int | None = None
+        self.last: int | None = None  # the start that was edited last
+        self.words: dict[int, list[str]] = {}  # the edits of each start
         self.moved_to: Path | None = None
         self.damaged: list[str] = []
         self._lock = Lock(folder)
@@ -45,17 +46,19 @@ class Autosave:
             raise AutosaveError(f"{folder} is a link: move it, so that edits can be kept there")
         self._set_others_aside()
 
-    def keep(self, start: int, editor: Editor) -> None:
+    def keep(self, start: int, editor: Editor, words: list[str]) -> None:
         """Write the edits of one start; the earlier file stays until the new one is complete."""
         self.folder.mkdir(exist_ok=True)
         editor.save(self._file(start))
+        self.words[start], self.last = words, start
         with replacing(self.folder / _ABOUT) as opened:
-            opened.write(json.dumps(self._about | {"last": start}).encode())
-        self.last = start
+            opened.write(json.dumps(self._about | {"last": start, "words": self.words}).encode())
 
     def found(self, X: Any) -> dict[int, Editor]:
         """Editors with the edits of an earlier session, by start; damaged files are set aside."""
-        self.last = self._read().get("last")
+        about = self._read()
+        self.last = about.get("last")
+        self.words = {int(start): list(words) for start, words in about.get("words", {}).items()}
         editors = {}
         for start, file in self._files():
             try:

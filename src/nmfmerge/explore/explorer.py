@@ -56,9 +56,14 @@ def open_path(path: Path, **reading: Any) -> Session:
     except OSError as error:
         trouble = f"Edits are not kept as you make them: {error.strerror or error}"
     name = path.resolve().name
-    session = Session(
-        data, start, path=ranks, about=about, place=place, autosave=autosave, title=name
-    )
+    try:
+        session = Session(
+            data, start, path=ranks, about=about, place=place, autosave=autosave, title=name
+        )
+    except BaseException:
+        if autosave is not None:
+            autosave.close()
+        raise
     if trouble:
         session.say(Note(trouble, "error"))
     return session

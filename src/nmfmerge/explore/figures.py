@@ -251,7 +251,7 @@ class Maps:
         self._top = float(X.max(initial=0)) or 1.0
         self._root = bool(np.quantile(X, 0.75) < 0.05 * self._top)
         self._put(0, self._scaled(X))
-        self.plots[0].title.text = f"Data: 0 to {self._top:.3g}"
+        self.plots[0].title.text = f"Data: 0 to {self._top:,.4g}"
         self.plots[1].title.text = "Reconstruction"
         self.note = "Colours go with the square root of the value. " if self._root else ""
 

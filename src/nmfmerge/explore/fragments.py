@@ -181,9 +181,9 @@ def _matrix(state: State) -> str:
                 f'data-args="[{i}, {j}]">'
                 f"<title>{escape(text)}</title></rect>"
             )
-    size = 0.62 if r <= 16 else 0.5
+    size = min(0.6, 0.043 * r)
     marks = "".join(
-        f'<text x="{b + 0.5}" y="{b + 0.72}" style="font-size:{size}px">{order[b] + 1}</text>'
+        f'<text x="{b + 0.5}" y="{b + 0.72}" style="font-size:{size:.2f}px">{order[b] + 1}</text>'
         for b in range(r)
     )
     return (

@@ -150,12 +150,12 @@ def _say_nothing(_: RequestHandler) -> None:
 
 def _bind(port: int) -> socket.socket:
     if not 0 <= port <= 65535:
-        raise PortError(f"port {port} is out of range: expected 0 (any free one) to 65535")
+        raise PortError(f"port={port} is out of range: expected 0 (any free one) to 65535")
     try:
         listening = socket.create_server((ADDRESS, port))
     except OSError as error:
         raise PortError(
-            f"port {port} cannot be had ({error.strerror}): name another, or none to get a free one"
+            f"port={port} cannot be had ({error.strerror}): name another, or none to get a free one"
         ) from error
     listening.setblocking(False)
     return listening

@@ -138,6 +138,7 @@ class Session:
         self.starts: dict[int, Factorization] = {} if start is None else {OPENED: start}
         self.editors: dict[int, Editor] = {}
         self.saved_as: str | None = None
+        self._words: dict[int, list[str]] = {}  # of the edits of each start, also those undone
         self._looked_at: Factorization | None = None  # the last one whose extras were looked for
         self._autosave = autosave
         self._worker = Worker()
@@ -243,11 +244,17 @@ class Session:
         self._put(
             start, result,
             held=tuple(editor.held),
-            edits=tuple(told(edit.name, edit.arguments) for edit in editor.edits),
+            edits=self._in_words(start, editor),
             can_undo=editor.can_undo,
             can_redo=editor.can_redo,
             note=note,
         )  # fmt: skip
+
+    def _in_words(self, start: int, editor: Editor) -> tuple[str, ...]:
+        """The edits of a start; those of an earlier session have numbers instead of names."""
+        known = self._words.setdefault(start, [])
+        known += [told(edit.name, edit.arguments) for edit in editor.edits[len(known) :]]
+        return tuple(known[: len(editor.edits)])
 
     def _put(self, start: int, result: Factorization, **known: Any) -> None:
         share = shares(result.W, result.H)
@@ -302,13 +309,16 @@ class Session:
         if self.state.result is None:
             self._update(note=Note("There is no solution yet to edit.", "error"))
             return
-        before = self.state.result
+        before, start = self.state.result, self.state.start
         doing, title = (told(name, arguments, self.state.names, doing=d) for d in (True, False))
 
         def work(job: Job) -> Note:
             editor = self._editor()
             options = {"callback": job} if name == "polish" else {}
             getattr(editor, name)(*arguments, **options)
+            if name not in ("undo", "redo"):
+                n = len(editor.edits)
+                self._words[start] = [*self._in_words(start, editor)[: n - 1], title]
             stopped = " (stopped early)" if job.cancelled else ""
             note = Note(f"{title}{stopped}: {change(before, editor.result())}")
             return self._keep(editor, note)
@@ -350,7 +360,7 @@ class Session:
         if self._autosave is None:
             return note
         try:
-            self._autosave.keep(self.state.start, editor)
+            self._autosave.keep(self.state.start, editor, self._words[self.state.start])
         except OSError as error:
             reason = error.strerror or error
             return Note(f"{note.text}. Edits could not be kept on disk: {reason}", "error")
@@ -359,6 +369,7 @@ class Session:
     def _restore(self, autosave: Autosave) -> Note | None:
         """Take up the edits of an earlier session."""
         self.editors.update(autosave.found(self.matrix))
+        self._words.update(autosave.words)
         if autosave.moved_to is not None:
             told = f"The data have changed: edits of the earlier ones are in {autosave.moved_to}"
             return Note(told, "error")
@@ -411,7 +422,7 @@ class Session:
             fit = Fit(editor.result(), self.data, self._about(editor), self.state.path)
             write(path, fit, self._history(editor), replace=again)
             self.saved_as = name
-            return Note(f"Saved in {path}.")
+            return Note(f"Saved as {name} in {path.parent}.")
 
         self._run(f"Saving {name}", work)
 

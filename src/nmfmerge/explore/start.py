@@ -40,6 +40,7 @@ def explore(
         raise ImportError('explore needs Bokeh: pip install "nmfmerge[explore]"') from error
     from nmfmerge.explore.explorer import Explorer, open_matrix, open_path
 
+    n_max = check_integer("n_max", n_max, low=1)
     if isinstance(X, str | os.PathLike):
         session = open_path(Path(X), **reading)
     elif reading:
@@ -48,7 +49,11 @@ def explore(
         )
     else:
         session = open_matrix(X)
-    explorer = Explorer(session, port, check_integer("n_max", n_max, low=1))
+    try:
+        explorer = Explorer(session, port, n_max)
+    except BaseException:
+        session.close()
+        raise
     if browser:
         webbrowser.open(explorer.address)
     return explorer
