@@ -104,12 +104,6 @@ def unpack_result(record: Record, arrays: Mapping[str, np.ndarray]) -> Factoriza
     )
 
 
-def _names(values: Any) -> tuple[str, ...]:
-    if not isinstance(values, list) or not all(isinstance(name, str) for name in values):
-        raise ValueError(f"names of components are {values!r}, expected a list of words")
-    return tuple(values)
-
-
 def pack_path(path: RankPath) -> tuple[Record, Arrays]:
     """A rank path as a record and arrays, those of a rank with its number before their names."""
     packed = {rank: pack_result(result) for rank, result in path.items()}
@@ -138,6 +132,12 @@ def unpack_path(record: Record, arrays: Mapping[str, np.ndarray]) -> RankPath:
         status=Status(record["status"]),
         **{name: arrays[name] for name in _PATH_ARRAYS},
     )
+
+
+def _names(values: Any) -> tuple[str, ...]:
+    if not isinstance(values, list) or not all(isinstance(name, str) for name in values):
+        raise ValueError(f"names of components are {values!r}, expected a list of words")
+    return tuple(values)
 
 
 def check_factor(

@@ -102,8 +102,12 @@ def test_files_put_into_a_fit_folder_while_a_fit_runs_are_kept(
 
 def test_everything_that_is_written_counts_as_ours(command, file, out, drawn):
     command("fit", file, "-r", 5, "-o", out)
-    assert folder.not_ours(out) == []
-    written = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
+    chosen = out.with_name("chosen")
+    command("path", file, "--max", 5, "-o", chosen)
+    written = set()
+    for made in (out, chosen):
+        assert folder.not_ours(made) == []
+        written |= {path.relative_to(made).as_posix() for path in made.rglob("*") if path.is_file()}
     assert written == folder._FILES
     (out / ".report.html.nmfmerge-new").write_text("killed while it was written")
     assert folder.not_ours(out) == []

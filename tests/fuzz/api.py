@@ -20,6 +20,7 @@ from nmfmerge import (
     metrics,
     nmf,
     nmf_merge,
+    rank_path,
     recover_components,
     transform,
 )
@@ -245,7 +246,17 @@ def _edited(X, r, **options):
     return start.W, start.H, last.W, last.H
 
 
+def _path(X, r, **options):
+    """A few ranks up to r: the error never rises with rank, and the suggestions are ranks."""
+    keep = ("solver", "tol", "max_iter", "random_state")
+    path = rank_path(X, r, max(1, r - 4), **{name: options[name] for name in keep})
+    assert (np.diff(path.fitting_errors) <= 0).all(), path.fitting_errors
+    assert all(1 <= one.rank <= r for one in path.suggest())
+    return path[r].W, path[r].H, path.fitting_errors, path.penalties
+
+
 CALLS = {
+    "path": _path,
     "nmf": _fit(nmf),
     "nmf_merge": _fit(nmf_merge),
     "held": _held,
