@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from nmfmerge import folder
+from nmfmerge import explore, folder
 
 pytest.importorskip("bokeh", reason="the extra [explore] is not installed")
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
@@ -31,24 +31,14 @@ def browser():
 
 
 class Running:
-    """The command `nmfmerge explore` in a process of its own."""
+    """The command `nmfmerge explore` in a process of its own, for tests that end it."""
 
-    def __init__(self, path, *words):
-        command = [
-            sys.executable,
-            "-m",
-            "nmfmerge",
-            "explore",
-            str(path),
-            "--no-browser",
-            "--json",
-            "--max",
-            "6",
-        ]
+    def __init__(self, path):
+        command = [sys.executable, "-m", "nmfmerge", "explore", str(path), "--max", "6"]
         self.path = path
         self.process = subprocess.Popen(
-            [*command, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            cwd=path.parent,
+            [*command, "--no-browser", "--json"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=path.parent,
         )  # fmt: skip
         line = self.process.stdout.readline()
         assert line, self.process.stderr.read()
@@ -62,37 +52,27 @@ class Running:
         return code
 
 
-def stop(running):
+@pytest.fixture
+def running(file):
+    running = Running(file)
+    yield running
     if running.process.poll() is None:
         running.end()
 
 
-@pytest.fixture
-def running(file):
-    """A process of its own, for a test that ends it or changes much."""
-    running = Running(file)
-    yield running
-    stop(running)
-
-
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory, data):
-    """A process for all tests that look more than they change."""
-    path = tmp_path_factory.mktemp("shared") / "run.npy"
+def explorer(tmp_path_factory, data):
+    """An explorer in this process, for tests that leave it running."""
+    path = tmp_path_factory.mktemp("explorer") / "run.npy"
     np.save(path, data.X)
-    running = Running(path)
-    yield running
-    stop(running)
+    explorer = explore(path, n_max=6)
+    yield explorer
+    explorer.stop()
 
 
 @pytest.fixture
-def page(browser, running):
-    yield from opened(browser, running)
-
-
-@pytest.fixture
-def shared_page(browser, shared):
-    yield from opened(browser, shared)
+def page(browser, explorer):
+    yield from opened(browser, explorer)
 
 
 def opened(browser, running):
@@ -139,7 +119,8 @@ def go_to_rank(page, rank):
     page.wait_for_selector(".cell", state="attached")
 
 
-def test_a_walk_from_a_file_to_a_saved_fit_and_back(page, running, file, data):
+def test_a_walk_from_a_file_to_a_saved_fit_and_back(page, explorer):
+    here = explorer.session.place.folder
     # the slider moves through the ranks, and the error falls
     errors = []
     for rank in (2, 4, 6):
@@ -189,7 +170,7 @@ def test_a_walk_from_a_file_to_a_saved_fit_and_back(page, running, file, data):
     page.fill("#folder", "mine.nmf")
     page.click("form[data-action=save] button")
     note(page, "^Saved as mine.nmf in ")
-    fit = folder.read(file.parent / "mine.nmf")
+    fit = folder.read(here / "mine.nmf")
     assert fit.result.n_components == 7
     assert "glucose <b>" in fit.result.names
     assert fit.result.fitting_error == pytest.approx(error(page), rel=1e-3)
@@ -202,9 +183,17 @@ def test_a_walk_from_a_file_to_a_saved_fit_and_back(page, running, file, data):
     page.wait_for_selector("text='glucose <b>'")
     page.wait_for_selector("[data-action=undo][disabled]")
 
+    # and back to the data, where the edits still are
+    page.click("[data-tab=files]")
+    page.select_option("#open", "run.npy")
+    page.click("form[data-action=open] button")
+    page.wait_for_selector("h1:text-is('run.npy')")
+    page.wait_for_selector("[data-action=undo]:not([disabled])")
+    page.wait_for_selector("text='glucose <b>'")
 
-def test_a_wrong_file_is_told_and_all_stays(shared_page, shared):
-    page, file = shared_page, shared.path
+
+def test_a_wrong_file_is_told_and_all_stays(page, explorer):
+    file = explorer.session.place.folder / "run.npy"
     (file.parent / "broken.npy").write_bytes(b"this is no array")
     (file.parent / "negative.csv").write_text("1,-2\n3,4\n")
     shown = page.inner_text(".card.selected .name")
@@ -233,7 +222,9 @@ def test_a_file_that_cannot_be_read_ends_the_command_with_a_sentence(tmp_path):
     assert "Traceback" not in out.stderr
 
 
-def test_a_killed_server_is_told_and_edits_are_there_again(page, running, file, browser):
+def test_a_killed_server_is_told_and_edits_are_there_again(running, file, browser):
+    opening = opened(browser, running)
+    page = next(opening)
     go_to_rank(page, 4)
     page.click("#tools [data-action=split]")
     note(page, "^Split .*fitting error")
@@ -243,6 +234,7 @@ def test_a_killed_server_is_told_and_edits_are_there_again(page, running, file, 
     assert "does not answer" in text
     assert "run.npy.edits" in text
     assert f"nmfmerge explore {file.resolve()}" in text
+    list(opening)  # closes the page
     again = Running(file)
     try:
         other = browser.new_page()
@@ -260,10 +252,9 @@ def test_ctrl_c_ends_the_command_in_peace(running):
     assert running.end(signal.SIGINT) == 0
 
 
-def test_two_tabs_show_one_session(shared_page, shared):
-    page = shared_page
+def test_two_tabs_show_one_session(page, explorer):
     other = page.context.new_page()
-    other.goto(shared.address)
+    other.goto(explorer.address)
     other.wait_for_selector(".card", timeout=WAIT)
     note(page, "Open in 2 tabs")
     go_to_rank(page, 4)
@@ -275,7 +266,7 @@ def test_two_tabs_show_one_session(shared_page, shared):
     other.close()
 
 
-def test_a_foreign_page_cannot_reach_the_session(shared, browser):
+def test_a_foreign_page_cannot_reach_the_session(explorer, browser):
     foreign = browser.new_page()
     foreign.route("http://evil.example/", lambda route: route.fulfill(
         body="<html></html>", content_type="text/html"))  # fmt: skip
@@ -290,14 +281,13 @@ def test_a_foreign_page_cannot_reach_the_session(shared, browser):
           const read = fetch(address + "alive").then(a => a.text()).catch(() => "refused");
           return [await open, await read];
         }""",
-        shared.address,
+        explorer.address,
     )
     assert reached == ["refused", "refused"]
     foreign.close()
 
 
-def test_keys_do_what_buttons_do(shared_page):
-    page = shared_page
+def test_keys_do_what_buttons_do(page):
     go_to_rank(page, 4)
     page.keyboard.press("Escape")
     first = page.inner_text(".card.selected .name")
@@ -328,8 +318,7 @@ def test_keys_do_what_buttons_do(shared_page):
     assert page.is_visible("#folder")
 
 
-def test_zooming_one_view_zooms_all(shared_page):
-    page = shared_page
+def test_zooming_one_view_zooms_all(page):
 
     def ranges():
         return page.evaluate(
@@ -358,9 +347,9 @@ def test_zooming_one_view_zooms_all(shared_page):
 
 @pytest.mark.parametrize("width", [1280, 1920])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_everything_fits_the_window_in_light_and_dark(browser, shared, width, scheme):
+def test_everything_fits_the_window_in_light_and_dark(browser, explorer, width, scheme):
     page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
-    page.goto(shared.address)
+    page.goto(explorer.address)
     page.wait_for_selector(".card", timeout=WAIT)
     for name in ("ranks", "merge", "missing", "files"):
         page.click(f"[data-tab={name}]")
@@ -376,9 +365,8 @@ def test_everything_fits_the_window_in_light_and_dark(browser, shared, width, sc
     page.close()
 
 
-def test_a_picture_is_made_of_what_is_there(shared_page, tmp_path):
+def test_a_picture_is_made_of_what_is_there(page, tmp_path):
     """The maps are drawn, not blank: their pixels have many colours."""
-    page = shared_page
     image = pytest.importorskip("PIL.Image")
     for place in (0, 1, 2):
         file = tmp_path / f"map-{place}.png"

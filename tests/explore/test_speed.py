@@ -11,7 +11,8 @@ from bokeh.document import Document
 
 from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.explore.page import Page
-from nmfmerge.explore.session import Extras, Session
+from nmfmerge.explore.session import Session
+from nmfmerge.explore.state import Extras
 from nmfmerge.metrics import next_merges
 from nmfmerge.result import Factorization, Status
 from nmfmerge.result_path import RankPath

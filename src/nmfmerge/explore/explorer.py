@@ -14,7 +14,8 @@ from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.explore.autosave import Autosave
 from nmfmerge.explore.job import Worker
 from nmfmerge.explore.place import Place
-from nmfmerge.explore.session import Note, Session
+from nmfmerge.explore.session import Session
+from nmfmerge.explore.state import OPENED, Note
 from nmfmerge.folder import FolderError
 from nmfmerge.io import read
 from nmfmerge.origin import data_again, digest
@@ -115,7 +116,8 @@ class Explorer:
         self._begin()
 
     def _begin(self) -> None:
-        if self.session.state.result is None:
+        """Fit all ranks of data, unless a fit was opened."""
+        if self.session.state.path is None and OPENED not in self.session.starts:
             self.session.find_path(min(self._n_max, *self.session.data.X.shape))
 
     @property

@@ -21,7 +21,7 @@ from bokeh.plotting import figure
 from matplotlib.colors import Colormap, LinearSegmentedColormap, to_hex
 
 from nmfmerge.explore.reduce import Overview, envelope, product_window
-from nmfmerge.explore.session import State
+from nmfmerge.explore.state import State
 from nmfmerge.plot.reconstruction import FROM_WHITE, span, spread
 from nmfmerge.plot.side import Side
 from nmfmerge.plot.style import shortened

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from nmfmerge.explore.session import OPENED, Session, State
+from nmfmerge.explore.session import Session
+from nmfmerge.explore.state import OPENED, State
 from nmfmerge.explore.thumbs import overlay, thumbs
 from nmfmerge.explore.words import percent, points, short
 from nmfmerge.pipeline import merge_components

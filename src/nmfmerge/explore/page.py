@@ -15,7 +15,7 @@ from jinja2 import Template
 from nmfmerge.explore import fragments
 from nmfmerge.explore.explorer import Explorer
 from nmfmerge.explore.figures import Coordinates, Curves, Maps, Profile, paint
-from nmfmerge.explore.session import Note, State
+from nmfmerge.explore.state import Note, State
 from nmfmerge.explore.thumbs import thumbs
 from nmfmerge.explore.tree import tree_drawing
 from nmfmerge.plot.merges import norm2

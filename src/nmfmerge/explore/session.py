@@ -7,7 +7,7 @@ draws it never sees half a change; whoever subscribed is told. Long work runs in
 import threading
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic, sleep
@@ -17,83 +17,22 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from nmfmerge.datasets.base import Dataset
-from nmfmerge.editor import Editor, Missing
+from nmfmerge.editor import Editor
 from nmfmerge.explore.autosave import Autosave
 from nmfmerge.explore.job import Job, Worker
 from nmfmerge.explore.place import Place
 from nmfmerge.explore.reduce import Overview
+from nmfmerge.explore.state import OPENED, Extras, Note, State
 from nmfmerge.explore.words import change, name_of, told
 from nmfmerge.folder import Fit, check_output, write
-from nmfmerge.merge import MergeTree
 from nmfmerge.metrics import next_merges, shares
 from nmfmerge.origin import now, versions
 from nmfmerge.ranks import RankPath, rank_path
 from nmfmerge.result import Factorization
-from nmfmerge.suggest import Suggestion
 from nmfmerge.validation import check_X
 
-OPENED = 0  # the start that came with a folder; other starts are known by their rank
 N_VALUES = 5  # generalized singular values that are shown
 _REST = 0.2  # seconds at one solution after which its pairs and missing features are computed
-
-
-@dataclass(frozen=True)
-class Note:
-    """What the page says about the last thing that happened."""
-
-    text: str
-    kind: str = "done"  # or "error"
-
-
-@dataclass(frozen=True, eq=False)
-class Extras:
-    """What takes a moment to compute for a solution, and comes after it."""
-
-    pairs: np.ndarray  # change of the fitting error, in percentage points, if two are merged
-    tree: MergeTree  # merges down to one component
-    missing: Missing | None  # the feature that would be recovered next
-    values: np.ndarray  # generalized singular values of the next few
-
-
-@dataclass(frozen=True, eq=False)
-class State:
-    """All that the page shows at one moment.
-
-    Attributes
-    ----------
-    start : int
-        Rank of the rank path that the solution began with; 0 is the fit that was opened.
-    result : Factorization or None
-        The solution; None until there is one.
-    names, held, share, order
-        Of its components: names as shown, whether they are held, share in percent, and their
-        order by share.
-    edits, can_undo, can_redo
-        Edits since the start, in words.
-    selected : int
-        The component that is shown large.
-    pair : tuple of int or None
-        The two components whose merge is looked at.
-    extras : Extras or None
-        None while they are being computed.
-    """
-
-    start: int = OPENED
-    result: Factorization | None = None
-    names: tuple[str, ...] = ()
-    held: tuple[bool, ...] = ()
-    share: np.ndarray | None = None
-    order: tuple[int, ...] = ()
-    edits: tuple[str, ...] = ()
-    can_undo: bool = False
-    can_redo: bool = False
-    selected: int = 0
-    pair: tuple[int, int] | None = None
-    extras: Extras | None = None
-    note: Note | None = None
-    job: Job | None = None
-    path: RankPath | None = None
-    suggested: tuple[Suggestion, ...] = ()
 
 
 class Session:
@@ -138,6 +77,7 @@ class Session:
         self.starts: dict[int, Factorization] = {} if start is None else {OPENED: start}
         self.editors: dict[int, Editor] = {}
         self.saved_as: str | None = None
+        self._restored = ""  # what the page says when the first work of a session is done
         self._words: dict[int, list[str]] = {}  # of the edits of each start, also those undone
         self._looked_at: Factorization | None = None  # the last one whose extras were looked for
         self._autosave = autosave
@@ -376,7 +316,9 @@ class Session:
         if autosave.damaged:
             return Note("; ".join(autosave.damaged), "error")
         if self.editors:
-            return Note(f"Edits of an earlier session are here again, from {autosave.folder.name}.")
+            told = f"Edits of an earlier session are here again, from {autosave.folder.name}."
+            self._restored = f"{told} "
+            return Note(told)
         return None
 
     # ---- all ranks
@@ -388,6 +330,8 @@ class Session:
             self._update(note=Note(f"The highest rank must be from 1 to {most}.", "error"))
             return
 
+        restored, self._restored = self._restored, ""
+
         def work(job: Job) -> Note:
             path = rank_path(self.matrix, n_max, callback=job)
             ranks = list(path)
@@ -396,7 +340,9 @@ class Session:
                 best = self.state.suggested
                 self._show(best[0].rank if best else ranks[-1])
             stopped = "Stopped. " if job.cancelled else ""
-            return Note(f"{stopped}Solutions for ranks {ranks[0]} to {ranks[-1]} are here.")
+            return Note(
+                f"{restored}{stopped}Solutions for ranks {ranks[0]} to {ranks[-1]} are here."
+            )
 
         self._run(f"Fitting ranks 1 to {n_max}", work)
 
