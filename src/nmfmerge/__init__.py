@@ -3,6 +3,7 @@
 from nmfmerge import datasets, metrics
 from nmfmerge.editor import Editor
 from nmfmerge.estimator import NMFMerge
+from nmfmerge.explore import explore
 from nmfmerge.merge import MergeTree
 from nmfmerge.pipeline import merge_components, nmf, nmf_merge, recover_components, transform
 from nmfmerge.ranks import RankPath, rank_path
@@ -24,6 +25,7 @@ __all__ = [
     "Stage",
     "Status",
     "datasets",
+    "explore",
     "merge_components",
     "metrics",
     "nmf",

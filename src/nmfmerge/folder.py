@@ -28,7 +28,8 @@ FIGURES = (
 )  # fmt: skip
 _FILES = {
     "fit.json", "factors.npz", "history.npz", "axes.npz", "W.csv", "H.csv", "merges.csv",
-    "path.npz", "path.csv", "report.html", *(f"figures/{name}.png" for name in FIGURES),
+    "path.npz", "path.csv", "edits.py", "edits.npz", "report.html",
+    *(f"figures/{name}.png" for name in FIGURES),
 }  # fmt: skip
 _FACTORS = ("W", "H", "generalized_singular_values")  # in factors.npz; the rest is in history.npz
 _DIGITS = ".9g"  # of a number in a csv file; factors.npz has all

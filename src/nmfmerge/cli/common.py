@@ -1,16 +1,11 @@
 """What commands share: options, reading data, pages and figures, printing."""
 
 import argparse
-import hashlib
 import io
 import json
-import os
-import platform
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +13,13 @@ import numpy as np
 
 from nmfmerge.cli.messages import printable, show
 from nmfmerge.cli.settings import METAVARS
-from nmfmerge.datasets import lcms_like
 from nmfmerge.datasets.base import Dataset
-from nmfmerge.folder import Fit, FolderError
-from nmfmerge.io import read
+from nmfmerge.folder import Fit
 from nmfmerge.io.options import OPTIONS
 from nmfmerge.pipeline import nmf_merge
 from nmfmerge.result import Factorization
 
 OK, NOT_CONVERGED = 0, 3
-_PACKAGES = ("nmfmerge", "numpy", "scipy", "numba", "scikit-learn")
 
 
 def add_output(parser: argparse.ArgumentParser, text: str, **default: Any) -> None:
@@ -71,30 +63,6 @@ def reading_words(given: argparse.Namespace) -> list[str]:
     return words
 
 
-def digest(path: Path) -> str:
-    """SHA-256 of a file, or of the names and contents of a folder's files."""
-    if not path.exists():
-        raise FileNotFoundError(f"{path} was not found: check its name and folder")
-    total = hashlib.sha256()
-    for file in [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file()):
-        if path.is_dir():
-            total.update(os.fsencode(file.relative_to(path).as_posix()))
-        with open(file, "rb") as opened:
-            while part := opened.read(1 << 20):
-                total.update(part)
-    return total.hexdigest()
-
-
-def versions() -> dict[str, str]:
-    """Versions of what a fit is made with."""
-    return {"python": platform.python_version()} | {name: version(name) for name in _PACKAGES}
-
-
-def now() -> str:
-    """Date and time, to the second."""
-    return datetime.now().astimezone().isoformat(timespec="seconds")
-
-
 def warm_up(solver: str, data: Dataset) -> None:
     """Compile the kernels, so that the times that are shown are those of fitting alone."""
     X = np.random.default_rng(0).random((8, 6))
@@ -102,20 +70,6 @@ def warm_up(solver: str, data: Dataset) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that it has not converged
         nmf_merge(X, 2, n_extra=1, solver=solver, tol=1e-5, max_iter=100)
-
-
-def data_again(fit: Fit, moved_to: Path | None = None) -> Dataset | None:
-    """The data of a fit with X, read from its file again; None if that is not there unchanged."""
-    if fit.about.get("generated"):
-        return lcms_like()
-    path = moved_to or Path(fit.about.get("file", ""))
-    if not path.exists() or path == Path():
-        return None
-    if digest(path) != fit.about.get("data_sha256"):
-        if moved_to is not None:
-            raise FolderError(f"{path} is not the file that was fitted: its contents differ")
-        return None
-    return read(path, **fit.about.get("reading", {}))
 
 
 def pages(fit: Fit) -> dict[str, str | bytes]:

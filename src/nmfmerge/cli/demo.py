@@ -10,11 +10,9 @@ from nmfmerge import metrics
 from nmfmerge.cli.common import (
     OK,
     add_output,
-    now,
     pages,
     summary,
     tell,
-    versions,
     warm_up,
 )
 from nmfmerge.cli.progress import LiveLine
@@ -22,6 +20,7 @@ from nmfmerge.cli.settings import DEFAULTS
 from nmfmerge.datasets import lcms_like
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.folder import Fit, check_output, write
+from nmfmerge.origin import now, versions
 from nmfmerge.pipeline import nmf, nmf_merge
 from nmfmerge.result import Factorization
 

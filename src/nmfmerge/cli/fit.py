@@ -13,14 +13,11 @@ from nmfmerge.cli.common import (
     OK,
     add_output,
     add_reading,
-    digest,
-    now,
     pages,
     reading_options,
     reading_words,
     summary,
     tell,
-    versions,
     warm_up,
 )
 from nmfmerge.cli.messages import in_options, show
@@ -31,6 +28,7 @@ from nmfmerge.datasets.base import Dataset
 from nmfmerge.folder import Fit, FolderError, check_output, is_fit, write
 from nmfmerge.folder import read as read_folder
 from nmfmerge.io import read
+from nmfmerge.origin import digest, now, versions
 from nmfmerge.pipeline import nmf_merge
 from nmfmerge.result import Factorization
 from nmfmerge.run import Interrupted

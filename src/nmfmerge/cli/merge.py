@@ -10,16 +10,14 @@ from nmfmerge.cli.common import (
     OK,
     add_data,
     add_output,
-    data_again,
-    now,
     pages,
     summary,
     tell,
-    versions,
-)  # fmt: skip
+)
 from nmfmerge.cli.progress import LiveLine
 from nmfmerge.cli.settings import DEFAULTS
 from nmfmerge.folder import Fit, FolderError, check_output, read, write
+from nmfmerge.origin import data_again, now, versions
 from nmfmerge.pipeline import merge_components, nmf
 from nmfmerge.result import Factorization
 

@@ -14,13 +14,10 @@ from nmfmerge.cli.common import (
     OK,
     add_output,
     add_reading,
-    digest,
-    now,
     pages,
     reading_options,
     reading_words,
     tell,
-    versions,
     warm_up,
 )
 from nmfmerge.cli.messages import in_options, show
@@ -35,6 +32,7 @@ from nmfmerge.cli.settings import (
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.folder import Fit, check_output, write
 from nmfmerge.io import read
+from nmfmerge.origin import digest, now, versions
 from nmfmerge.ranks import PathInterrupted, rank_path
 from nmfmerge.result_path import RankPath
 

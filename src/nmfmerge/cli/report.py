@@ -4,9 +4,10 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from nmfmerge.cli.common import OK, add_data, data_again, pages, tell
+from nmfmerge.cli.common import OK, add_data, pages, tell
 from nmfmerge.files import replacing
 from nmfmerge.folder import read
+from nmfmerge.origin import data_again
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -12,7 +12,7 @@ from nmfmerge.plot.style import NOTE, SMALL, new_figure, shortened, tidy
 from nmfmerge.result import Factorization
 
 MOST = 600
-_FROM_WHITE = LinearSegmentedColormap.from_list(
+FROM_WHITE = LinearSegmentedColormap.from_list(
     "from white", ["#ffffff", "#fbd9b5", "#f39a6b", "#cf4a6a", "#76216f", "#170b2d"]
 )
 
@@ -44,11 +44,11 @@ def reconstruction(result: Factorization, data: Dataset) -> Figure:
     extent, origin = _extent(left, right, data.X.shape)
     shared = {"extent": extent, "origin": origin, "aspect": "auto"}
     for ax, values, title in ((axes[0], X, "X"), (axes[1], WH, "WH")):
-        picture = ax.imshow(values, cmap=_FROM_WHITE, norm=norm, **shared)
+        picture = ax.imshow(values, cmap=FROM_WHITE, norm=norm, **shared)
         ax.set_title(title)
     _colour_bar(figure, picture, axes[:2], f"value{scale}")
     residual = X - WH
-    most = _spread(residual)
+    most = spread(residual)
     change = axes[2].imshow(residual, cmap="RdBu_r", norm=Normalize(-most, most), **shared)
     axes[2].set_title("residual X − WH")
     _colour_bar(figure, change, axes[2:], _compared(most, norm.vmax), extend="both")
@@ -65,7 +65,7 @@ def _scale(X: np.ndarray, WH: np.ndarray) -> tuple[Normalize, str]:
     return Normalize(0, top), ""
 
 
-def _spread(residual: np.ndarray) -> float:
+def spread(residual: np.ndarray) -> float:
     """Half the width of the diverging scale: all but one in a thousand entries lie within."""
     size = np.abs(residual)
     return float(np.quantile(size, 0.999)) or float(size.max(initial=0)) or 1.0
@@ -81,15 +81,15 @@ def _extent(
 ) -> tuple[tuple[float, float, float, float], str]:
     """Limits of the picture; rows upwards where they stand for measured numbers."""
     m, n = shape
-    x0, x1 = _span(right) or (0.5, n + 0.5)
-    y = _span(left)
+    x0, x1 = span(right) or (0.5, n + 0.5)
+    y = span(left)
     if y is None or left.axis.name == "row":
         y0, y1 = y or (0.5, m + 0.5)
         return (x0, x1, y1, y0), "upper"
     return (x0, x1, *y), "lower"
 
 
-def _span(side: Side) -> tuple[float, float] | None:
+def span(side: Side) -> tuple[float, float] | None:
     """First and last edge of an axis of evenly spaced, growing numbers."""
     values = np.asarray(side.axis.values)
     if side.kind != "line" or values.dtype.kind not in "iuf" or len(values) < 2:
@@ -111,7 +111,7 @@ def _label(axes: np.ndarray, left: Side, right: Side) -> None:
 
 
 def _name(side: Side) -> str:
-    return side.label if _span(side) else shortened(f"{side.axis.name} number", 44)
+    return side.label if span(side) else shortened(f"{side.axis.name} number", 44)
 
 
 def _colour_bar(

@@ -76,6 +76,11 @@ def sides(result: Factorization, data: Dataset | None) -> tuple[Side, Side]:
             f"data has axes of {shape[0]} rows and {shape[1]} columns, but the factorization is of "
             f"a {m} × {n} matrix; expected the data that was factorized"
         )
+    return sides_of(data)
+
+
+def sides_of(data: Dataset) -> tuple[Side, Side]:
+    """The rows and the columns of data."""
     return _side(data, data.rows), _side(data, data.columns)
 
 

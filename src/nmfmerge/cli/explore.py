@@ -1,0 +1,48 @@
+"""Open a page in the browser to look at all ranks and to adjust a solution."""
+
+import argparse
+import sys
+import webbrowser
+from pathlib import Path
+
+from nmfmerge.cli.common import OK, add_reading, reading_options, tell
+from nmfmerge.explore import explore
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `explore`."""
+    parser.add_argument(
+        "path", type=Path, metavar="FILE",
+        help="data file, folder of images, or folder that `fit` or the page has written",
+    )  # fmt: skip
+    parser.add_argument(
+        "--max", type=int, default=20, dest="n_max", metavar="N",
+        help="highest rank that is fitted at first (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--port", type=int, default=0, metavar="N",
+        help="port of the page on this machine (default: any free one)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--no-browser", action="store_true", help="print the address, and open no browser"
+    )
+    add_reading(parser)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Serve the page until Ctrl-C."""
+    explorer = explore(given.path, n_max=given.n_max, port=given.port, **reading_options(given))
+    tell(
+        given, {"address": explorer.address},
+        f"{explorer.address}\nOpen this address on this machine. Ctrl-C ends the explorer.",
+    )  # fmt: skip
+    sys.stdout.flush()  # a script that reads it is not kept waiting
+    if not given.no_browser:
+        webbrowser.open(explorer.address)
+    try:
+        explorer.wait()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        explorer.stop()
+    return OK

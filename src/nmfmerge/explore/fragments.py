@@ -1,0 +1,287 @@
+"""The parts of the page that are text: a `State` goes in, HTML comes out."""
+
+import json
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from nmfmerge.explore.session import Session
+from nmfmerge.explore.state import OPENED, State
+from nmfmerge.explore.thumbs import overlay, thumbs
+from nmfmerge.explore.words import percent, points, short
+from nmfmerge.pipeline import merge_components
+from nmfmerge.plot.side import Side
+
+N_CHEAPEST = 5  # pairs that are listed
+
+
+def button(
+    label: str, action: str, *arguments: Any, title: str = "", on: bool = True, kind: str = ""
+) -> str:
+    """A button that sends an action with arguments."""
+    return (
+        f'<button type="button" class="{kind}" data-action="{action}" '
+        f'data-args="{escape(json.dumps(arguments))}" title="{escape(title)}"'
+        f"{'' if on else ' disabled'}>{label}</button>"
+    )
+
+
+def heading(session: Session, state: State) -> str:
+    """The data and the solution in one line."""
+    m, n = session.data.X.shape
+    name = escape(session.title)
+    if state.result is None:
+        return f"<h1>{name}</h1><p>{m} × {n}</p>"
+    r = state.result.n_components
+    count = f"{r} component{'s' if r != 1 else ''}"
+    return (
+        f"<h1>{name}</h1><p>{m} × {n} · <b>{count}</b> · fitting error "
+        f"<b id='error'>{percent(state.result.fitting_error)}</b></p>"
+    )
+
+
+def status(state: State, tabs: int) -> str:
+    """Work in progress with a way to stop it, or what happened last."""
+    if state.job is not None:
+        progress = f": {escape(state.job.progress)}" if state.job.progress else " …"
+        stop = "stopping …" if state.job.cancelled else button("Cancel", "cancel", title="Esc")
+        text = (
+            f'<p class="busy" role="status"><i></i>{escape(state.job.title)}{progress} {stop}</p>'
+        )
+    elif state.note is not None:
+        role = "alert" if state.note.kind == "error" else "status"
+        text = f'<p class="{state.note.kind}" role="{role}">{escape(state.note.text)}</p>'
+    else:
+        text = ""
+    more = (
+        f"<p class='tabs'>Open in {tabs} tabs: all show the same solution.</p>" if tabs > 1 else ""
+    )
+    return text + more
+
+
+def main_buttons(state: State) -> str:
+    """Undo, redo, polish and save."""
+    here = state.result is not None
+    return "".join([
+        button("↶ Undo", "undo", title="Take the last edit back (Ctrl Z)", on=state.can_undo),
+        button("↷ Redo", "redo", title="Do it again (Ctrl Shift Z)", on=state.can_redo),
+        button("Polish", "polish", on=here,
+               title="Fit all components that are not held until they rest (P)"),
+        button("Save", "tab", "files", title="Save or open (Ctrl S)", kind="main"),
+    ])  # fmt: skip
+
+
+def cards(state: State, rows: list[str], columns: list[str]) -> str:
+    """All components with their drawings, the largest share first."""
+    if state.result is None or state.share is None:
+        return "<p class='hint'>Components appear here when the first fits are done.</p>"
+    return "".join(
+        f'<button type="button" class="card" data-action="select" data-args="[{i}]">'
+        f'<span class="name">{escape(state.names[i])}{_held(state, i)}</span>'
+        f'<span class="share">{percent(round(state.share[i], 2))}</span>'
+        f"{rows[i]}{columns[i]}</button>"
+        for i in state.order
+    )
+
+
+def _held(state: State, i: int) -> str:
+    return (
+        ' <span class="held" title="held: polishing does not change it">held</span>' * state.held[i]
+    )
+
+
+def tools(state: State) -> str:
+    """Name of the selected component and what can be done with it."""
+    if state.result is None or state.share is None:
+        return ""
+    i = state.selected
+    hold = "Release" if state.held[i] else "Hold"
+    return (
+        f'<form data-action="rename" data-args="[{i}]"><input id="name" name="name" maxlength="60" '
+        f'value="{escape(state.names[i])}" aria-label="Name of the component" autocomplete="off">'
+        f'<button type="submit" title="Rename (R, then Enter)">Rename</button></form>'
+        f'<span class="share">{percent(round(state.share[i], 2))} of the fit</span>'
+        + button(hold, "hold", i, title="Keep it as it is when the rest is polished (H)")
+        + button("Split", "split", i, title="Split it in two (S)")
+        + button("Remove", "remove", i, title="Remove it (Delete)")
+    )  # fmt: skip
+
+
+def slider(state: State) -> str:
+    """The range of ranks to move through."""
+    if state.path is None:
+        return ""
+    low, high = int(state.path.ranks[0]), int(state.path.ranks[-1])
+    return (
+        f'<label for="rank">Number of components: <output id="rank-shown"></output></label>'
+        f'<input type="range" id="rank" min="{low}" max="{high}" step="1" data-input="rank">'
+    )
+
+
+def ranks(session: Session, state: State) -> str:
+    """Suggested ranks with their reasons, and a form to fit more ranks."""
+    most = min(session.data.X.shape)
+    found = int(state.path.ranks[-1]) if state.path is not None else 0
+    form = (
+        '<form data-action="path" class="line"><label>Fit ranks 1 to <input type="number" '
+        f'name="n_max" id="n_max" min="1" max="{most}" value="{found or min(20, most)}"></label>'
+        '<button type="submit">Fit</button></form>'
+    )
+    if state.path is None:
+        return f"<p class='hint'>Fit all ranks once, then move between them.</p>{form}"
+    suggested = "".join(
+        f"<li>{button(str(s.rank), 'rank', int(s.rank), title='Go to this rank', kind='rank')}"
+        f"<span>{escape(s.reason)} <em>({escape(s.confidence)} confidence)</em></span></li>"
+        for s in state.suggested
+    )
+    here = (
+        f"You are looking at {len(state.edits)} edit{'s' if len(state.edits) > 1 else ''} of "
+        if state.edits else "You are looking at "
+    )  # fmt: skip
+    start = "the opened fit" if state.start == OPENED else f"rank {state.start}"
+    return (
+        f"<p class='hint'>{here}{start}.{' Edits are kept by rank.' if state.edits else ''}</p>"
+        f"{'<h3>Suggested</h3>' if suggested else ''}<ul class='suggested'>{suggested}</ul>{form}"
+    )
+
+
+def pairs(state: State, left: Side, right: Side) -> str:
+    """Matrix of pairs, the cheapest of them, and what the chosen merge would do."""
+    if state.result is None:
+        return ""
+    if state.extras is None:
+        return "<p class='hint'>Computing what each merge would cost …</p>"
+    if state.result.n_components < 2:
+        return "<p class='hint'>There is only one component: nothing to merge.</p>"
+    return _matrix(state) + (_preview(state, left, right) if state.pair else _cheapest(state))
+
+
+def _matrix(state: State) -> str:
+    assert state.extras is not None
+    change = state.extras.pairs
+    order, r = state.order, len(state.order)
+    here = np.isfinite(change)
+    if not here.any():
+        return "<p class='hint'>Held components cannot be merged: release two of them.</p>"
+    floor = max(float(change[here].max()) * 1e-6, 1e-12)
+    level = np.log(np.maximum(np.where(here, change, floor), floor))
+    low, high = float(level[here].min()), float(level[here].max())
+    strength = 1 - (level - low) / ((high - low) or 1.0)
+    cells = []
+    for a in range(1, r):
+        for b in range(a):
+            i, j = sorted((order[a], order[b]))
+            if not here[i, j]:
+                continue
+            text = f"{state.names[i]} + {state.names[j]}: {points(change[i, j])} points"
+            chosen = " chosen" if state.pair == (i, j) else ""
+            cells.append(
+                f'<rect class="cell{chosen}" x="{b + 0.04}" y="{a + 0.04}" width=".92" '
+                f'height=".92" style="--s:{max(strength[i, j], 0):.2f}" data-action="pair" '
+                f'data-args="[{i}, {j}]">'
+                f"<title>{escape(text)}</title></rect>"
+            )
+    size = min(0.6, 0.043 * r)
+    marks = "".join(
+        f'<text x="{b + 0.5}" y="{b + 0.72}" style="font-size:{size:.2f}px">{order[b] + 1}</text>'
+        for b in range(r)
+    )
+    return (
+        f'<svg class="matrix" viewBox="0 0 {r} {r}" role="img" aria-label="Cost of merging each '
+        f'pair">{"".join(cells)}{marks}</svg><p class="scale"><span>{points(np.exp(low))}</span>'
+        f"<i></i><span>{points(np.exp(high))}</span></p><p class='hint'>Change of the fitting "
+        "error, in percentage points, if two components are merged. Click a pair to see what comes "
+        "out.</p>"
+    )
+
+
+def _cheapest(state: State) -> str:
+    assert state.extras is not None
+    change = state.extras.pairs
+    lower = np.argwhere(np.tril(np.isfinite(change), -1))
+    if len(lower) == 0:
+        return ""
+    best = sorted(lower.tolist(), key=lambda pair: change[pair[0], pair[1]])[:N_CHEAPEST]
+    items = "".join(
+        f"<li>{button(' + '.join(escape(short(state.names[i])) for i in p), 'pair', *p)}"
+        f"<span>{points(change[p[0], p[1]])}</span></li>"
+        for p in map(sorted, best)
+    )
+    return f"<h3>Cheapest merges</h3><ul class='cheapest'>{items}</ul>"
+
+
+def _preview(state: State, left: Side, right: Side) -> str:
+    assert state.result is not None
+    assert state.pair is not None
+    assert state.extras is not None
+    i, j = state.pair
+    W, H, _ = merge_components(state.result.W[:, [i, j]], state.result.H[[i, j]], 1)
+    both = [np.vstack([F[[i, j]], merged]) for F, merged in
+            ((state.result.W.T, W.T), (state.result.H, H))]  # fmt: skip
+    colours = ("first", "second", "merged")
+    before = state.result.fitting_error
+    change = float(state.extras.pairs[i, j])
+    names = [escape(short(state.names[k])) for k in (i, j)]
+    return (
+        f"<h3>Merge {names[0]} and {names[1]}?</h3><p>Fitting error {percent(before)} → "
+        f"<b>{percent(before + change)}</b> ({points(change)}), before polishing.</p>"
+        f"<p>{button('Merge', 'merge', title='Merge them (M)', kind='main')}"
+        f"{button('Not now', 'pair', i, j, title='Put the preview away')}</p>"
+        f'<p class="key"><span class="first">{names[0]}</span>'
+        f'<span class="second">{names[1]}</span><span class="merged">merged</span></p>'
+        f'<figure>{overlay(left, _scaled(both[0]), colours)}<figcaption>{escape(left.label)}'
+        f"</figcaption></figure><figure>{overlay(right, _scaled(both[1]), colours)}"
+        f"<figcaption>{escape(right.label)}</figcaption></figure>"
+    )  # fmt: skip
+
+
+def _scaled(F: np.ndarray) -> np.ndarray:
+    """Rows of largest value one, so that shapes can be compared."""
+    top = F.max(axis=1, keepdims=True)
+    return F / np.where(top > 0, top, 1)
+
+
+def missing(state: State, left: Side, right: Side) -> str:
+    """Features that the data have and the solution lacks."""
+    if state.result is None:
+        return ""
+    if state.extras is None:
+        return "<p class='hint'>Looking for features that the solution lacks …</p>"
+    found = state.extras.missing
+    if found is None or len(found.H) == 0:
+        return "<p class='hint'>There is nothing left to recover.</p>"
+    first, *others = state.extras.values.tolist()
+    after = ", ".join(f"{value:.3g}" for value in others)
+    return (
+        "<p class='hint'>The strongest feature that the data have and the solution lacks.</p>"
+        f"<p><b>{first:.4g}</b> times as much of it in the data as in the fit</p>"
+        f"<figure>{thumbs(left, found.W.T, 'rows')[0]}<figcaption>{escape(left.label)}</figcaption>"
+        f"</figure><figure>{thumbs(right, found.H, 'columns')[0]}<figcaption>{escape(right.label)}"
+        f"</figcaption></figure><p>{button('Add it', 'add', 1, title='Add (A)', kind='main')}</p>"
+        f"<p class='hint'>Those numbers are generalized singular values; after this one come "
+        f"{after or 'no more'}. Near 1 nothing is missing. Polish after adding.</p>"
+    )
+
+
+def files(session: Session, state: State) -> str:
+    """Edits so far, saving, and opening another file."""
+    edits = "".join(f"<li>{escape(text)}</li>" for text in state.edits)
+    name = session.saved_as or f"{session.data.name}-edited.nmf"
+    others = "".join(
+        f'<option value="{escape(name)}">{escape(name)}</option>'
+        for name in session.place.openable()
+    )
+    return (
+        '<h3>Save</h3><form data-action="save"><label>Folder name <input id="folder" name="folder" '
+        f'value="{escape(name)}" autocomplete="off" spellcheck="false"></label>'
+        '<label class="check"><input type="checkbox" name="overwrite" id="overwrite"> replace a '
+        'fit of this name</label><button type="submit" class="main">Save</button></form>'
+        f"<p class='hint'>In {escape(str(session.place.folder))}: factors as tables, and edits.py, "
+        "which repeats the edits. <code>nmfmerge report</code>, <code>compare</code> and "
+        "<code>merge</code> read it.</p>"
+        f"<h3>Open</h3><form data-action='open' class='line'><select name='name' id='open' "
+        f"aria-label='File or fit to open'>{others}</select><button type='submit'>Open</button>"
+        f"</form><h3>Edits of this solution</h3>"
+        + (f"<ol class='edits'>{edits}</ol>" if edits else "<p class='hint'>None yet.</p>")
+    )

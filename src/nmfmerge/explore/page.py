@@ -1,0 +1,264 @@
+"""One tab of the explorer: it draws the session, and turns what the user does into calls of it."""
+
+import json
+from collections.abc import Callable
+from importlib.resources import files
+from typing import Any
+
+from bokeh.core.properties import Bool, Int, String
+from bokeh.document import Document
+from bokeh.events import RangesUpdate, Tap
+from bokeh.model import DataModel
+from bokeh.models import CustomJS
+from jinja2 import Template
+
+from nmfmerge.explore import fragments
+from nmfmerge.explore.explorer import Explorer
+from nmfmerge.explore.figures import Coordinates, Curves, Maps, Profile, paint
+from nmfmerge.explore.state import Note, State
+from nmfmerge.explore.thumbs import thumbs
+from nmfmerge.explore.tree import tree_drawing
+from nmfmerge.plot.merges import norm2
+from nmfmerge.plot.side import sides_of
+from nmfmerge.result import Factorization
+
+_PARTS = (
+    "heading", "status", "buttons", "cards", "tools", "slider", "ranks", "pairs", "tree",
+    "missing", "files", "caption",
+)  # fmt: skip
+_ZOOM_MS = 40  # from a change of the view to a new picture of it
+
+
+class Shown(DataModel):
+    """What the browser and the server share: parts of the page as HTML, and the user's actions."""
+
+    action = String(default="")
+    heading = String(default="")
+    status = String(default="")
+    buttons = String(default="")
+    cards = String(default="")
+    tools = String(default="")
+    slider = String(default="")
+    ranks = String(default="")
+    pairs = String(default="")
+    tree = String(default="")
+    missing = String(default="")
+    files = String(default="")
+    caption = String(default="")
+    rank = Int(default=0)
+    selected = Int(default=0)
+    beat = Int(default=0)  # counts up in the browser while the tab is open
+    heard = Int(default=0)  # the last beat that came here
+    dark = Bool(default=False)
+    other = Bool(default=False)  # another file was opened: the page loads again
+
+
+class Page:
+    """The page of one tab.
+
+    Parameters
+    ----------
+    explorer : Explorer
+        What all tabs share.
+    document : Document
+        The Bokeh document of this tab.
+    """
+
+    def __init__(self, explorer: Explorer, document: Document) -> None:
+        self.explorer = explorer
+        self.session = explorer.session
+        self.document = document
+        self.shown = Shown(name="shown")
+        m, n = self.session.data.X.shape
+        self.left, self.right = sides_of(self.session.data)
+        rows, columns = Coordinates(self.left, m), Coordinates(self.right, n)
+        self.profiles = (
+            Profile(self.left, "rows", "rows", rows),
+            Profile(self.right, "columns", "columns", columns),
+        )
+        self.maps = Maps(self.session.overview, rows, columns)
+        self.curves = Curves()
+        self._drawn = State()
+        self._looking = self._waiting = False
+        self._pieces: dict[str, tuple[Any, ...]] = {}
+
+    @property
+    def plots(self) -> list[Any]:
+        """All figures."""
+        return [*(p.plot for p in self.profiles), *self.maps.plots, *self.curves.plots]
+
+    def build(self) -> None:
+        """Put the page into the document and follow the session."""
+        here = files("nmfmerge.explore")
+        document = self.document
+        document.title = f"{self.session.title} – nmfmerge"
+        document.template = Template((here / "page.html").read_text("utf-8"))
+        document.template_variables.update(
+            style=(here / "page.css").read_text("utf-8"),
+            script=(here / "page.js").read_text("utf-8"),
+            edits=str(self.session.kept_in or ""),
+            file=str(self.session.about.get("file", "")),
+        )
+        self.plots[0].tags = [self.shown]
+        for plot in self.plots:
+            paint(plot, False)
+            document.add_root(plot)
+        for part in (*_PARTS, "rank", "selected", "other"):
+            show = CustomJS(code=f"window.explorer.show('{part}', cb_obj.{part})")
+            self.shown.js_on_change(part, show)
+        self.shown.on_change("action", lambda _, __, text: self.act(text))
+        self.shown.on_change("dark", lambda _, __, dark: self._paint(dark))
+        self.plots[2].on_event(RangesUpdate, lambda _: self._look())
+        for profile in self.profiles:
+            if profile.place.linked and profile.side.kind == "line":
+                profile.plot.on_event(RangesUpdate, lambda _: self._look())
+        for plot in self.curves.plots:
+            plot.on_event(Tap, lambda event: self._act("rank", round(event.x)))
+        self.shown.on_change("beat", lambda _, __, beat: self._hear(beat))
+        forget = self.explorer.subscribe(self._soon)
+        document.on_session_destroyed(lambda _: forget())
+        self.draw()
+
+    # ---- from the session to the page
+
+    def _soon(self) -> None:
+        """Draw in the thread of the server; several changes at once are drawn once."""
+        if not self._waiting:
+            self._waiting = True
+            self.document.add_next_tick_callback(self.draw)
+
+    def draw(self) -> None:
+        """Bring the page up to what the session is now."""
+        self._waiting = False
+        if self.explorer.session is not self.session:
+            self.shown.other = True
+            return
+        state, before = self.session.state, self._drawn
+        self._drawn = state
+        sides = self.left, self.right
+        solution = state.result, state.names, state.held
+        self._part("heading", fragments.heading, (self.session, state), solution)
+        self._part("buttons", fragments.main_buttons, (state,), None)
+        self._part("cards", fragments.cards, (state, *self._drawings(state.result)), solution)
+        self._part("tools", fragments.tools, (state,), (*solution, state.selected))
+        self._part("slider", fragments.slider, (state,), (state.path,))
+        self._part(
+            "ranks", fragments.ranks, (self.session, state), (state.path, state.start, state.edits)
+        )
+        self._part("pairs", fragments.pairs, (state, *sides), (*solution, state.extras, state.pair))
+        self._part("tree", _tree, (state,), (*solution, state.extras))
+        self._part("missing", fragments.missing, (state, *sides), (*solution, state.extras))
+        self._part(
+            "files", fragments.files, (self.session, state), (state.edits, state.note, state.path)
+        )
+        self.curves.show(state)
+        self.shown.update(rank=len(state.names), selected=state.selected)
+        if state.result is not None and state.result is not before.result:
+            self._maps()
+        if state.result is not before.result or state.selected != before.selected:
+            self._profiles()
+        self._part("status", fragments.status, (state, self.explorer.tabs), None)  # after the rest
+
+    def _part(
+        self, name: str, make: Callable[..., str], arguments: tuple[Any, ...], uses: Any
+    ) -> None:
+        """Make a part of the page, unless what it uses is what it was."""
+        if uses is not None:
+            old = self._pieces.get(name)
+            if old is not None and all(a is b or a == b for a, b in zip(old, uses, strict=True)):
+                return
+            self._pieces[name] = uses
+        setattr(self.shown, name, make(*arguments))
+
+    def _drawings(self, result: Factorization | None) -> tuple[list[str], list[str]]:
+        """Small drawings of all components, made once for each solution of the rank path."""
+        if result is None:
+            return [], []
+        kept = self.explorer.drawings
+        if result not in kept:
+            drawn = thumbs(self.left, result.W.T, "rows"), thumbs(self.right, result.H, "columns")
+            if self.session.state.path is None or result not in self.session.starts.values():
+                return drawn
+            kept[result] = drawn
+        return kept[result]
+
+    def _maps(self) -> None:
+        assert self._drawn.result is not None
+        self.maps.show(self._drawn.result)
+        self.shown.caption = (
+            f"{self.maps.note}Drag to zoom, scroll over an axis to zoom along it: all views move "
+            "together. Double click shows everything."
+        )
+
+    def _profiles(self) -> None:
+        result, i = self._drawn.result, self._drawn.selected
+        if result is not None and i < result.n_components:
+            self.profiles[0].show(result.W[:, i])
+            self.profiles[1].show(result.H[i])
+
+    def _look(self) -> None:
+        """The view has changed: draw what is in it, once the user pauses."""
+        if not self._looking:
+            self._looking = True
+            self.document.add_timeout_callback(self._looked, _ZOOM_MS)
+
+    def _looked(self) -> None:
+        self._looking = False
+        if self._drawn.result is not None:
+            self._maps()
+            self._profiles()
+
+    def _paint(self, dark: bool) -> None:
+        for plot in self.plots:
+            paint(plot, dark)
+
+    # ---- from the page to the session
+
+    def _hear(self, beat: int) -> None:
+        """Answer a beat, by which the tab knows that it is still connected."""
+        self.shown.heard = beat
+        self.explorer.hear(self)
+
+    def act(self, text: str) -> None:
+        """Do what the page asks for: JSON with an action, arguments and the fields of a form."""
+        try:
+            asked = json.loads(text)
+            action, arguments, fields = str(asked["action"]), [*asked["args"]], {**asked["fields"]}
+        except (ValueError, TypeError, KeyError):
+            return  # not sent by this page
+        self._act(action, *arguments, **fields)
+
+    def _act(self, action: str, /, *arguments: Any, **fields: Any) -> None:
+        session, state = self.session, self.session.state
+        here = state.selected
+        known: dict[str, Callable[..., None]] = {
+            "select": lambda i: session.select(int(i)),
+            "next": lambda: session.step(1),
+            "previous": lambda: session.step(-1),
+            "rank": lambda rank: session.go(int(rank)),
+            "rank-by": lambda by: session.go(len(state.names) + int(by)),
+            "pair": lambda i, j: session.choose_pair(int(i), int(j)),
+            "merge": session.merge_pair,
+            "add": lambda k=1: session.edit("add", int(k)),
+            "split": lambda i=here: session.edit("split", int(i)),
+            "remove": lambda i=here: session.edit("remove", int(i)),
+            "hold": lambda i=here: session.toggle_hold(int(i)),
+            "rename": lambda i, name: session.edit("rename", int(i), str(name).strip()),
+            "polish": lambda: session.edit("polish"),
+            "undo": session.undo,
+            "redo": session.redo,
+            "cancel": session.cancel,
+            "path": lambda n_max: session.find_path(int(n_max)),
+            "save": lambda folder, overwrite=False: session.save(str(folder), bool(overwrite)),
+            "open": lambda name: self.explorer.open(str(name)),
+        }
+        try:
+            known[action](*arguments, **fields)
+        except (KeyError, TypeError, ValueError) as error:
+            session.say(Note(f"{action} was not understood: {error}", "error"))
+
+
+def _tree(state: State) -> str:
+    if state.extras is None or state.result is None:
+        return ""
+    return tree_drawing(state.extras.tree, state.names, norm2(state.result))

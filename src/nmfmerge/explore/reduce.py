@@ -1,0 +1,108 @@
+"""Matrices and lines made small enough to send: averages of blocks, and envelopes of lines."""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from nmfmerge.plot.blocks import average, average_product, block_starts
+
+_COARSE = 1600  # blocks a side of the sums that are kept for looking at large parts of X
+_EXACT = 2_000_000  # entries that are averaged afresh at every look
+
+
+def envelope(x: np.ndarray, y: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """A line of at most ``2 * most`` points with the lowest and the highest of each block."""
+    if len(x) <= 2 * most:
+        return x, y
+    starts = block_starts(len(x), most)
+    ends = np.append(starts[1:], len(x)) - 1
+    points = np.stack([np.minimum.reduceat(y, starts), np.maximum.reduceat(y, starts)], axis=1)
+    rising = y[ends] >= y[starts]
+    points[~rising] = points[~rising, ::-1]
+    return np.repeat(x[starts], 2), points.ravel()
+
+
+def peaks(F: np.ndarray, most: int) -> np.ndarray:
+    """Rows of F, each reduced to the largest values of at most ``most`` blocks."""
+    return np.maximum.reduceat(F, block_starts(F.shape[1], most), axis=1)
+
+
+class Overview:
+    """Any part of X as a small picture, at once.
+
+    Parameters
+    ----------
+    X : array or sparse matrix (m, n)
+        The data. Sums over at most 1600 × 1600 blocks are kept where X is larger than that.
+    """
+
+    def __init__(self, X: Any) -> None:
+        self.X = sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
+        self.shape: tuple[int, int] = X.shape
+        self._coarse: np.ndarray | None = None
+        if self.shape[0] * self.shape[1] > _EXACT:
+            self._starts = [block_starts(length, _COARSE) for length in self.shape]
+            sizes = [
+                np.diff(np.append(starts, length))
+                for starts, length in zip(self._starts, self.shape, strict=True)
+            ]
+            self._coarse = average(self.X, *self._starts) * np.outer(*sizes)
+
+    def window(
+        self, rows: tuple[int, int], columns: tuple[int, int], most: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Averages of X over blocks of a part of it.
+
+        Parameters
+        ----------
+        rows, columns : tuples of int
+            First row and the one after the last; the same of columns.
+        most : int
+            Largest number of blocks along a side.
+
+        Returns
+        -------
+        averages : array
+            One for each block.
+        row_edges, column_edges : int arrays
+            Where blocks begin, and the end. They may reach a little over the part asked for.
+        """
+        area = (rows[1] - rows[0]) * (columns[1] - columns[0])
+        if self._coarse is None or area <= _EXACT:
+            part = self.X[rows[0] : rows[1], columns[0] : columns[1]]
+            first, second = (block_starts(length, most) for length in part.shape)
+            row_edges = np.append(first + rows[0], rows[1])
+            return (
+                average(part, first, second),
+                row_edges,
+                np.append(second + columns[0], columns[1]),
+            )
+        (r0, r1, row_groups, row_edges), (c0, c1, column_groups, column_edges) = (
+            _blocks(starts, span, length, most)
+            for starts, span, length in zip(self._starts, (rows, columns), self.shape, strict=True)
+        )
+        sums = np.add.reduceat(self._coarse[r0:r1, c0:c1], row_groups, axis=0)
+        sums = np.add.reduceat(sums, column_groups, axis=1)
+        sizes = np.outer(np.diff(row_edges), np.diff(column_edges))
+        return sums / sizes, row_edges, column_edges
+
+
+def _blocks(
+    starts: np.ndarray, span: tuple[int, int], length: int, most: int
+) -> tuple[int, int, np.ndarray, np.ndarray]:
+    """Kept blocks that cover a span: first, last + 1, how they are grouped, edges of groups."""
+    first = int(np.searchsorted(starts, span[0], side="right")) - 1
+    last = int(np.searchsorted(starts, span[1], side="left"))
+    groups = block_starts(last - first, most)
+    edges = np.append(starts, length)
+    return first, last, groups, np.append(edges[first + groups], edges[last])
+
+
+def product_window(
+    W: np.ndarray, H: np.ndarray, row_edges: np.ndarray, column_edges: np.ndarray
+) -> np.ndarray:
+    """Averages of WH over the blocks between edges."""
+    W = W[row_edges[0] : row_edges[-1]]
+    H = H[:, column_edges[0] : column_edges[-1]]
+    return average_product(W, H, row_edges[:-1] - row_edges[0], column_edges[:-1] - column_edges[0])

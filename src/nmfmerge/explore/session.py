@@ -1,0 +1,443 @@
+"""What the page shows, without a page: data, rank path, edits, what is selected, work in progress.
+
+All tabs look at one session. Its `State` is replaced as a whole at every change, so that a tab that
+draws it never sees half a change; whoever subscribed is told. Long work runs in one thread.
+"""
+
+import threading
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic, sleep
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from nmfmerge.datasets.base import Dataset
+from nmfmerge.editor import Editor
+from nmfmerge.explore.autosave import Autosave
+from nmfmerge.explore.job import Job, Worker
+from nmfmerge.explore.place import Place
+from nmfmerge.explore.reduce import Overview
+from nmfmerge.explore.state import OPENED, Extras, Note, State
+from nmfmerge.explore.words import change, name_of, told
+from nmfmerge.folder import Fit, check_output, write
+from nmfmerge.metrics import next_merges, shares
+from nmfmerge.origin import now, versions
+from nmfmerge.ranks import RankPath, rank_path
+from nmfmerge.result import Factorization
+from nmfmerge.validation import check_X
+
+N_VALUES = 5  # generalized singular values that are shown
+_REST = 0.2  # seconds at one solution after which its pairs and missing features are computed
+
+
+class Session:
+    """One data set that is being looked at and edited.
+
+    Parameters
+    ----------
+    data : Dataset
+        What is factorized, with X.
+    start : Factorization, optional
+        A solution to begin with.
+    path : RankPath, optional
+        Solutions of all ranks, where they are known.
+    about : dict, optional
+        How the data were read and, where there is one, how the start was made; see `folder.Fit`.
+    place : Place, optional
+        Where solutions are saved.
+    autosave : Autosave, optional
+        Where edits are kept as they are made.
+    title : str, optional
+        What was opened, for the page; by default the name of the data.
+    """
+
+    def __init__(
+        self,
+        data: Dataset,
+        start: Factorization | None = None,
+        *,
+        path: RankPath | None = None,
+        about: dict[str, Any] | None = None,
+        place: Place | None = None,
+        autosave: Autosave | None = None,
+        title: str = "",
+    ) -> None:
+        self.data = data
+        self.title = title or data.name
+        self.about = about or {}
+        self.place = place or Place(Path())
+        self.matrix = check_X(data.X)
+        self.overview = Overview(data.X)
+        self.state = State()
+        self.starts: dict[int, Factorization] = {} if start is None else {OPENED: start}
+        self.editors: dict[int, Editor] = {}
+        self.saved_as: str | None = None
+        self._restored = ""  # what the page says when the first work of a session is done
+        self._words: dict[int, list[str]] = {}  # of the edits of each start, also those undone
+        self._looked_at: Factorization | None = None  # the last one whose extras were looked for
+        self._autosave = autosave
+        self._worker = Worker()
+        self._lock = threading.RLock()
+        self._listeners: list[Callable[[], None]] = []
+        note = None if autosave is None else self._restore(autosave)
+        if path is not None:
+            self._take(path)
+        here = {*self.starts, *self.editors}
+        if here:
+            last = None if autosave is None else autosave.last
+            self._show(last if last in self.editors else min(here), note)
+        elif note is not None:
+            self.say(note)
+
+    @property
+    def kept_in(self) -> Path | None:
+        """The folder of the edits, if they are kept."""
+        return None if self._autosave is None else self._autosave.folder
+
+    # ---- what the page hears
+
+    def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call ``listener`` after every change, from any thread; returns a way to end that."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def wait(self, timeout: float = 60) -> None:
+        """Wait until no work is left."""
+        end = monotonic() + timeout
+        while True:
+            self._worker.wait(max(end - monotonic(), 0.01))
+            state = self.state
+            if state.job is None and (state.result is None or state.result is self._looked_at):
+                return
+
+    def close(self) -> None:
+        """Stop what runs, and let others open the data."""
+        if self.state.job is not None:
+            self.state.job.cancel()
+        self._worker.close()
+        if self._autosave is not None:
+            self._autosave.close()
+
+    def say(self, note: Note) -> None:
+        """Show a sentence on the page."""
+        self._update(note=note)
+
+    def _update(self, **changes: Any) -> None:
+        with self._lock:
+            self.state = replace(self.state, **changes)
+        self._tell()
+
+    def _tell(self) -> None:
+        for listener in list(self._listeners):
+            listener()
+
+    # ---- looking
+
+    def select(self, i: int) -> None:
+        """Show a component large."""
+        if self.state.result is not None and 0 <= i < self.state.result.n_components:
+            self._update(selected=i)
+
+    def step(self, by: int) -> None:
+        """Show the next or the previous component, in the order of their shares."""
+        order = self.state.order
+        if order:
+            self.select(order[(order.index(self.state.selected) + by) % len(order)])
+
+    def choose_pair(self, i: int, j: int) -> None:
+        """Look at what merging two components would do; the same pair again puts it away."""
+        pair = (min(i, j), max(i, j))
+        n = len(self.state.names)
+        if i != j and pair[0] >= 0 and pair[1] < n:
+            self._update(pair=None if pair == self.state.pair else pair)
+
+    def choose_cheapest_pair(self) -> None:
+        """Look at the merge that would raise the fitting error least."""
+        extras = self.state.extras
+        if extras is not None and np.isfinite(extras.pairs).any():
+            i, j = np.unravel_index(int(np.nanargmin(extras.pairs)), extras.pairs.shape)
+            self._update(pair=(min(int(i), int(j)), max(int(i), int(j))))
+
+    def go(self, rank: int) -> None:
+        """Show the solution of a rank, with the edits that were made to it."""
+        if self._busy():
+            return
+        if rank in {*self.starts, *self.editors} and rank != self.state.start:
+            self._show(rank)
+
+    def _show(self, start: int, note: Note | None = None) -> None:
+        """Make a start, or what edits have made of it, the solution that is shown."""
+        with self._lock:
+            editor = self.editors.get(start)
+            if editor is None:
+                self._put(start, self.starts[start], note=note)
+            else:
+                self._put_edited(start, editor, note)
+
+    def _put_edited(self, start: int, editor: Editor, note: Note | None) -> None:
+        result = editor.result()
+        self._put(
+            start, result,
+            held=tuple(editor.held),
+            edits=self._in_words(start, editor),
+            can_undo=editor.can_undo,
+            can_redo=editor.can_redo,
+            note=note,
+        )  # fmt: skip
+
+    def _in_words(self, start: int, editor: Editor) -> tuple[str, ...]:
+        """The edits of a start; those of an earlier session have numbers instead of names."""
+        known = self._words.setdefault(start, [])
+        known += [told(edit.name, edit.arguments) for edit in editor.edits[len(known) :]]
+        return tuple(known[: len(editor.edits)])
+
+    def _put(self, start: int, result: Factorization, **known: Any) -> None:
+        share = shares(result.W, result.H)
+        order = tuple(np.argsort(-share, kind="stable").tolist())
+        r = result.n_components
+        selected = _same_component(self.state, result) if start == self.state.start else None
+        fresh = {"held": (False,) * r, "edits": (), "can_undo": False, "can_redo": False}
+        self._update(
+            start=start, result=result, share=share, order=order, extras=None, pair=None,
+            names=tuple(name_of(result.names, i) for i in range(r)),
+            selected=selected if selected is not None else (order[0] if order else 0),
+            **(fresh | known),
+        )  # fmt: skip
+        self._worker.submit(lambda: self._find_extras(result))
+
+    def _find_extras(self, result: Factorization) -> None:
+        """Compute what comes after a solution, once the user rests at it."""
+        end = monotonic() + _REST
+        while monotonic() < end and self.state.result is result and self.state.job is None:
+            sleep(0.01)
+        if self.state.result is not result:
+            return
+        if self.state.job is not None:  # the user goes first
+            self._worker.submit(lambda: self._find_extras(result))
+            return
+        try:
+            editor = self.editors.get(self.state.start) or Editor(self.matrix, result)
+            left = min(self.data.X.shape) - result.n_components
+            few = editor.missing(min(N_VALUES, left)).generalized_singular_values if left else ()
+            pairs = editor.pair_changes()
+            held = np.array(editor.held)
+            pairs[held], pairs[:, held] = np.nan, np.nan  # they cannot be merged
+            extras = Extras(
+                pairs,
+                next_merges(result.W, result.H),
+                editor.missing(1) if left else None,
+                np.asarray(few),
+            )
+        except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
+            self._update(note=Note(f"Pairs and missing features are not known: {error}", "error"))
+            self._looked_at = result
+            return
+        with self._lock:
+            if self.state.result is result:
+                self._update(extras=extras)
+        self._looked_at = result
+
+    # ---- editing
+
+    def edit(self, name: str, *arguments: Any) -> None:
+        """Do an edit of `Editor` by its name; errors become a note."""
+        if self.state.result is None:
+            self._update(note=Note("There is no solution yet to edit.", "error"))
+            return
+        before, start = self.state.result, self.state.start
+        doing, title = (told(name, arguments, self.state.names, doing=d) for d in (True, False))
+
+        def work(job: Job) -> Note:
+            editor = self._editor()
+            options = {"callback": job} if name == "polish" else {}
+            getattr(editor, name)(*arguments, **options)
+            if name not in ("undo", "redo"):
+                n = len(editor.edits)
+                self._words[start] = [*self._in_words(start, editor)[: n - 1], title]
+            stopped = " (stopped early)" if job.cancelled else ""
+            note = Note(f"{title}{stopped}: {change(before, editor.result())}")
+            return self._keep(editor, note)
+
+        self._run(doing, work, reshow=True)
+
+    def merge_pair(self) -> None:
+        """Merge the two components that are looked at, or else look at the cheapest merge."""
+        if self.state.pair is not None:
+            self.edit("merge", *self.state.pair)
+        elif self.state.extras is None:
+            self._worker.submit(self.choose_cheapest_pair)  # after the extras, which are on the way
+        else:
+            self.choose_cheapest_pair()
+
+    def toggle_hold(self, i: int) -> None:
+        """Hold a component, or release it."""
+        if 0 <= i < len(self.state.held):
+            self.edit("release" if self.state.held[i] else "hold", i)
+
+    def undo(self) -> None:
+        """Take the last edit back."""
+        if self.state.can_undo:
+            self.edit("undo")
+
+    def redo(self) -> None:
+        """Do the edit again that was taken back."""
+        if self.state.can_redo:
+            self.edit("redo")
+
+    def _editor(self) -> Editor:
+        start = self.state.start
+        if start not in self.editors:
+            self.editors[start] = Editor(self.matrix, self.starts[start])
+        return self.editors[start]
+
+    def _keep(self, editor: Editor, note: Note) -> Note:
+        """Keep the edits on disk; where that fails the edit stands, and the note says so."""
+        if self._autosave is None:
+            return note
+        try:
+            self._autosave.keep(self.state.start, editor, self._words[self.state.start])
+        except OSError as error:
+            reason = error.strerror or error
+            return Note(f"{note.text}. Edits could not be kept on disk: {reason}", "error")
+        return note
+
+    def _restore(self, autosave: Autosave) -> Note | None:
+        """Take up the edits of an earlier session."""
+        self.editors.update(autosave.found(self.matrix))
+        self._words.update(autosave.words)
+        if autosave.moved_to is not None:
+            told = f"The data have changed: edits of the earlier ones are in {autosave.moved_to}"
+            return Note(told, "error")
+        if autosave.damaged:
+            return Note("; ".join(autosave.damaged), "error")
+        if self.editors:
+            told = f"Edits of an earlier session are here again, from {autosave.folder.name}."
+            self._restored = f"{told} "
+            return Note(told)
+        return None
+
+    # ---- all ranks
+
+    def find_path(self, n_max: int) -> None:
+        """Fit all ranks up to ``n_max``."""
+        most = min(self.data.X.shape)
+        if not 1 <= n_max <= most:
+            self._update(note=Note(f"The highest rank must be from 1 to {most}.", "error"))
+            return
+
+        restored, self._restored = self._restored, ""
+
+        def work(job: Job) -> Note:
+            path = rank_path(self.matrix, n_max, callback=job)
+            ranks = list(path)
+            self._take(path)
+            if self.state.result is None:
+                best = self.state.suggested
+                self._show(best[0].rank if best else ranks[-1])
+            stopped = "Stopped. " if job.cancelled else ""
+            return Note(
+                f"{restored}{stopped}Solutions for ranks {ranks[0]} to {ranks[-1]} are here."
+            )
+
+        self._run(f"Fitting ranks 1 to {n_max}", work)
+
+    def _take(self, path: RankPath) -> None:
+        with self._lock:
+            self.starts |= path
+            self._update(path=path, suggested=tuple(path.suggest()))
+
+    # ---- files
+
+    def save(self, name: str, overwrite: bool = False) -> None:
+        """Save the solution as a folder that all commands read, with its edits as a script."""
+        result = self.state.result
+        if result is None:
+            self._update(note=Note("There is no solution yet to save.", "error"))
+            return
+
+        def work(job: Job) -> Note:
+            path = self.place.file(name)
+            again = overwrite or name == self.saved_as
+            check_output(path, replace=again)
+            editor = self._editor()
+            fit = Fit(editor.result(), self.data, self._about(editor), self.state.path)
+            write(path, fit, self._history(editor), replace=again)
+            self.saved_as = name
+            return Note(f"Saved as {name} in {path.parent}.")
+
+        self._run(f"Saving {name}", work)
+
+    def _history(self, editor: Editor) -> dict[str, str | bytes]:
+        """The edits as files of the folder: a script, and the start that it begins with."""
+        X = 'np.load("X.npy")'
+        if "file" in self.about:
+            options = "".join(f", {k}={v!r}" for k, v in self.about.get("reading", {}).items())
+            X = f"nmfmerge.io.read({self.about['file']!r}{options}).X"
+        with TemporaryDirectory() as folder:
+            file = Path(folder) / "edits.npz"
+            editor.save(file)
+            return {"edits.py": editor.script(X=X), "edits.npz": file.read_bytes()}
+
+    def _about(self, editor: Editor) -> dict[str, Any]:
+        made = self.about.get("command")
+        start = "the opened fit" if self.state.start == OPENED else f"rank {self.state.start}"
+        notes = [f"Made in the explorer from {start} by {len(editor.edits)} edits; see edits.py."]
+        return self.about | {
+            "command": f"nmfmerge explore {self.data.name}" if made is None else made,
+            "settings": {"n_components": editor.n_components, "start": start,
+                         "edits": len(editor.edits)},
+            "versions": versions(),
+            "date": now(),
+            "notes": notes,
+        }  # fmt: skip
+
+    # ---- work in the background
+
+    def _busy(self) -> bool:
+        job = self.state.job
+        if job is not None:
+            self._update(note=Note(f"{job.title}: wait until it is done, or cancel it.", "error"))
+        return job is not None
+
+    def cancel(self) -> None:
+        """Stop the work in progress; what it has reached is kept."""
+        if self.state.job is not None:
+            self.state.job.cancel()
+
+    def _run(self, title: str, work: Callable[[Job], Note], *, reshow: bool = False) -> None:
+        """Run work in the background and tell its outcome; one at a time."""
+        if self._busy():
+            return
+        job = Job(title, self._tell)
+        self._update(job=job)
+
+        def run() -> None:
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", ConvergenceWarning)
+                    note = work(job)
+            except Exception as error:  # whatever it is, the page must say it and go on
+                note = Note(f"{title} failed: {' '.join(str(error).split())}", "error")
+            with self._lock:
+                if reshow and self.state.start in self.editors:
+                    self._show(self.state.start, note)
+                self._update(job=None, note=note)
+
+        self._worker.submit(run)
+
+
+def _same_component(before: State, result: Factorization) -> int | None:
+    """Where the selected component is in a new solution; where it is gone, what is new there."""
+    if before.result is None or before.selected >= before.result.n_components:
+        return None
+    if before.result.n_components == result.n_components:
+        return before.selected
+    old, new = before.result.W.T, result.W.T
+    same = [i for i, w in enumerate(new) if np.array_equal(w, old[before.selected])]
+    fresh = [i for i, w in enumerate(new) if not any(np.array_equal(w, v) for v in old)]
+    return next(iter(same or fresh), None)

@@ -1,0 +1,59 @@
+"""`explore`: from a matrix, a data set or a path to a page in the browser."""
+
+import os
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nmfmerge.validation import check_integer
+
+if TYPE_CHECKING:
+    from nmfmerge.explore.explorer import Explorer
+
+
+def explore(
+    X: Any, *, n_max: int = 20, port: int = 0, browser: bool = False, **reading: Any
+) -> "Explorer":
+    """Open the explorer: look at all ranks, and merge, add, split, hold and name components.
+
+    Parameters
+    ----------
+    X : array, sparse matrix, Dataset, str or path
+        The data; or a data file; or a folder that `nmfmerge fit` or the explorer has written.
+    n_max : int
+        Highest rank that is fitted at first, where X is not a fit; the page can fit more.
+    port : int
+        Port of the page on this machine; 0 is any free one.
+    browser : bool
+        Whether to open the page in a browser. A notebook shows it below the cell.
+    **reading
+        Options of the format of a data file; see `nmfmerge.io.read`.
+
+    Returns
+    -------
+    Explorer
+        ``result`` is the solution as it is now, ``address`` the page, ``stop()`` ends it.
+    """
+    try:
+        import bokeh  # noqa: F401
+    except ImportError as error:
+        raise ImportError('explore needs Bokeh: pip install "nmfmerge[explore]"') from error
+    from nmfmerge.explore.explorer import Explorer, open_matrix, open_path
+
+    n_max = check_integer("n_max", n_max, low=1)
+    if isinstance(X, str | os.PathLike):
+        session = open_path(Path(X), **reading)
+    elif reading:
+        raise TypeError(
+            f"{next(iter(reading))} is for files: expected X as a path, or no such option"
+        )
+    else:
+        session = open_matrix(X)
+    try:
+        explorer = Explorer(session, port, n_max)
+    except BaseException:
+        session.close()
+        raise
+    if browser:
+        webbrowser.open(explorer.address)
+    return explorer

@@ -1,0 +1,73 @@
+"""What the page shows at one moment, as data that is replaced as a whole at every change."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nmfmerge.editor import Missing
+from nmfmerge.explore.job import Job
+from nmfmerge.merge import MergeTree
+from nmfmerge.result import Factorization
+from nmfmerge.result_path import RankPath
+from nmfmerge.suggest import Suggestion
+
+OPENED = 0  # the start that came with a folder; other starts are known by their rank
+
+
+@dataclass(frozen=True)
+class Note:
+    """What the page says about the last thing that happened."""
+
+    text: str
+    kind: str = "done"  # or "error"
+
+
+@dataclass(frozen=True, eq=False)
+class Extras:
+    """What takes a moment to compute for a solution, and comes after it."""
+
+    pairs: np.ndarray  # change of the fitting error, in percentage points, if two are merged
+    tree: MergeTree  # merges down to one component
+    missing: Missing | None  # the feature that would be recovered next
+    values: np.ndarray  # generalized singular values of the next few
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """All that the page shows at one moment.
+
+    Attributes
+    ----------
+    start : int
+        Rank of the rank path that the solution began with; 0 is the fit that was opened.
+    result : Factorization or None
+        The solution; None until there is one.
+    names, held, share, order
+        Of its components: names as shown, whether they are held, share in percent, and their
+        order by share.
+    edits, can_undo, can_redo
+        Edits since the start, in words.
+    selected : int
+        The component that is shown large.
+    pair : tuple of int or None
+        The two components whose merge is looked at.
+    extras : Extras or None
+        None while they are being computed.
+    """
+
+    start: int = OPENED
+    result: Factorization | None = None
+    names: tuple[str, ...] = ()
+    held: tuple[bool, ...] = ()
+    share: np.ndarray | None = None
+    order: tuple[int, ...] = ()
+    edits: tuple[str, ...] = ()
+    can_undo: bool = False
+    can_redo: bool = False
+    selected: int = 0
+    pair: tuple[int, int] | None = None
+    extras: Extras | None = None
+    note: Note | None = None
+    job: Job | None = None
+    path: RankPath | None = None
+    suggested: tuple[Suggestion, ...] = ()

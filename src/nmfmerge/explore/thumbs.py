@@ -1,0 +1,95 @@
+"""Components as small drawings in HTML: lines, the largest names, or pictures."""
+
+import base64
+import io
+from collections.abc import Sequence
+from html import escape
+
+import matplotlib as mpl
+import numpy as np
+from PIL import Image
+
+from nmfmerge.explore.reduce import peaks
+from nmfmerge.plot.blocks import average, block_starts
+from nmfmerge.plot.side import Side
+
+_POINTS, _HEIGHT = 120, 40
+_PIXELS = 72
+_NAMES = 3
+
+
+def thumbs(side: Side, F: np.ndarray, colour: str) -> list[str]:
+    """One drawing for each row of F.
+
+    Parameters
+    ----------
+    side : Side
+        What the entries of a row stand for.
+    F : array (r, length)
+        Columns of W, as rows, or rows of H.
+    colour : str
+        A class of the style sheet, "rows" or "columns".
+    """
+    if side.kind == "picture":
+        return [_picture(side, f) for f in F]
+    if side.kind == "bars":
+        return [_names(side, f, colour) for f in F]
+    F = F[:, _order(side)]
+    return [_line([f], [colour]) for f in peaks(F, _POINTS)] if len(F) else []
+
+
+def overlay(side: Side, F: np.ndarray, colours: Sequence[str]) -> str:
+    """Several rows in one drawing where they are lines, else one after the other."""
+    if side.kind == "picture":
+        return "".join(_picture(side, f) for f in F)
+    if side.kind == "bars":
+        return "".join(_names(side, f, colour) for f, colour in zip(F, colours, strict=True))
+    return _line(peaks(F[:, _order(side)], 2 * _POINTS), colours, tall=True)
+
+
+def _order(side: Side) -> np.ndarray:
+    values = np.asarray(side.axis.values)
+    return np.argsort(values, kind="stable")
+
+
+def _line(
+    vectors: Sequence[np.ndarray] | np.ndarray, colours: Sequence[str], tall: bool = False
+) -> str:
+    height = 2 * _HEIGHT if tall else _HEIGHT
+    F = np.asarray(vectors, dtype=np.float64)
+    n = F.shape[1]
+    places = np.rint(height - 1 - (height - 3) * F / (F.max(initial=0) or 1.0)).astype(int)
+    paths = []
+    for line, colour in zip(places.tolist(), colours, strict=True):
+        points = " ".join([f"{x},{y}" for x, y in enumerate(line)])
+        if not tall:
+            paths.append(
+                f'<polygon class="{colour}" points="0,{height} {points} {n - 1},{height}"/>'
+            )
+        paths.append(f'<polyline class="{colour}" points="{points}"/>')
+    return (
+        f'<svg class="thumb" viewBox="0 0 {max(n - 1, 1)} {height}" preserveAspectRatio="none" '
+        f'aria-hidden="true">{"".join(paths)}</svg>'
+    )
+
+
+def _names(side: Side, vector: np.ndarray, colour: str) -> str:
+    largest = np.argsort(-vector, kind="stable")[:_NAMES]
+    top = float(vector.max(initial=0)) or 1.0
+    lines = (
+        f'<span class="bar {colour}" style="--part:{100 * float(vector[i]) / top:.0f}%">'
+        f"{escape(str(side.axis.values[i]))}</span>"
+        for i in largest
+    )
+    return f'<span class="names">{"".join(lines)}</span>'
+
+
+def _picture(side: Side, vector: np.ndarray) -> str:
+    assert side.fold is not None
+    picture = np.asarray(side.fold(vector), dtype=np.float64)
+    small = average(picture, *(block_starts(length, _PIXELS) for length in picture.shape))
+    colours = mpl.colormaps["cividis"](small / (small.max(initial=0) or 1.0), bytes=True)
+    buffer = io.BytesIO()
+    Image.fromarray(colours[..., :3]).save(buffer, "PNG")
+    code = base64.b64encode(buffer.getvalue()).decode()
+    return f'<img class="thumb" alt="" src="data:image/png;base64,{code}">'

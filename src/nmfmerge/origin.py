@@ -1,0 +1,53 @@
+"""Where a fit comes from: the hash of its data file, versions, date; and its data, read again."""
+
+import hashlib
+import os
+import platform
+from datetime import datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from nmfmerge.datasets import lcms_like
+from nmfmerge.datasets.base import Dataset
+from nmfmerge.folder import Fit, FolderError
+from nmfmerge.io import read
+
+_PACKAGES = ("nmfmerge", "numpy", "scipy", "numba", "scikit-learn")
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a file, or of the names and contents of a folder's files."""
+    if not path.exists():
+        raise FileNotFoundError(f"{path} was not found: check its name and folder")
+    total = hashlib.sha256()
+    for file in [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file()):
+        if path.is_dir():
+            total.update(os.fsencode(file.relative_to(path).as_posix()))
+        with open(file, "rb") as opened:
+            while part := opened.read(1 << 20):
+                total.update(part)
+    return total.hexdigest()
+
+
+def versions() -> dict[str, str]:
+    """Versions of what a fit is made with."""
+    return {"python": platform.python_version()} | {name: version(name) for name in _PACKAGES}
+
+
+def now() -> str:
+    """Date and time, to the second."""
+    return datetime.now().astimezone().isoformat(timespec="seconds")
+
+
+def data_again(fit: Fit, moved_to: Path | None = None) -> Dataset | None:
+    """The data of a fit with X, read from its file again; None if that is not there unchanged."""
+    if fit.about.get("generated"):
+        return lcms_like()
+    path = moved_to or Path(fit.about.get("file", ""))
+    if not path.exists() or path == Path():
+        return None
+    if digest(path) != fit.about.get("data_sha256"):
+        if moved_to is not None:
+            raise FolderError(f"{path} is not the file that was fitted: its contents differ")
+        return None
+    return read(path, **fit.about.get("reading", {}))

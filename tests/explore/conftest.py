@@ -1,0 +1,39 @@
+import numpy as np
+import pytest
+
+from nmfmerge import datasets, nmf
+from nmfmerge.explore import session as session_module
+from nmfmerge.explore.session import Session
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch):
+    """Pairs and missing features are computed without waiting for the user to rest."""
+    monkeypatch.setattr(session_module, "_REST", 0.0)
+
+
+@pytest.fixture(scope="session")
+def data():
+    return datasets.lcms_like(60, 90, 5)
+
+
+@pytest.fixture(scope="session")
+def start(data):
+    return nmf(data.X, 5, tol=1e-3)
+
+
+@pytest.fixture
+def session(data, start):
+    """A session on a solution of five components."""
+    session = Session(data, start)
+    session.wait()
+    yield session
+    session.close()
+
+
+@pytest.fixture
+def file(tmp_path, data):
+    """A data file in a folder of its own."""
+    path = tmp_path / "run.npy"
+    np.save(path, data.X)
+    return path

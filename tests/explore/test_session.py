@@ -1,0 +1,462 @@
+"""The session, without a page and without a browser."""
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nmfmerge import folder, nmf
+from nmfmerge.explore import session as session_module
+from nmfmerge.explore.autosave import Autosave, AutosaveError
+from nmfmerge.explore.explorer import open_matrix, open_path
+from nmfmerge.explore.job import Job
+from nmfmerge.explore.place import Place
+from nmfmerge.explore.session import Session
+
+
+def done(session):
+    """The note when the work in progress, and what follows it, is done."""
+    session.wait()
+    session.wait()
+    assert session.state.job is None
+    return session.state.note
+
+
+@pytest.fixture
+def opened(file):
+    session = open_path(file)
+    session.find_path(5)
+    done(session)
+    yield session
+    session.close()
+
+
+# ---- looking
+
+
+def test_components_are_ordered_by_share(session):
+    share = session.state.share[list(session.state.order)]
+    assert np.all(np.diff(share) <= 0)
+    assert session.state.selected == session.state.order[0]
+    assert session.state.names == tuple(f"Component {i}" for i in range(1, 6))
+
+
+def test_stepping_goes_round_in_the_order_of_shares(session):
+    seen = [session.state.selected]
+    for _ in range(5):
+        session.step(1)
+        seen.append(session.state.selected)
+    assert tuple(seen[:5]) == session.state.order
+    assert seen[5] == seen[0]
+    session.step(-1)
+    assert session.state.selected == session.state.order[-1]
+
+
+@pytest.mark.parametrize("i", [-1, 5, 100])
+def test_components_that_are_not_there_cannot_be_selected(session, i):
+    before = session.state.selected
+    session.select(i)
+    assert session.state.selected == before
+
+
+@pytest.mark.parametrize("pair", [(0, 0), (-1, 2), (1, 5), (7, 9)])
+def test_pairs_that_are_not_there_cannot_be_chosen(session, pair):
+    session.choose_pair(*pair)
+    assert session.state.pair is None
+
+
+def test_choosing_a_pair_twice_puts_it_away(session):
+    session.choose_pair(3, 1)
+    assert session.state.pair == (1, 3)
+    session.choose_pair(1, 3)
+    assert session.state.pair is None
+
+
+# ---- editing
+
+
+def test_the_cheapest_merge_costs_what_was_shown(session):
+    session.choose_cheapest_pair()
+    i, j = session.state.pair
+    shown = session.state.extras.pairs[i, j]
+    assert shown == np.nanmin(session.state.extras.pairs)
+    before = session.state.result.fitting_error
+    session.merge_pair()
+    note = done(session)
+    after = session.state.result.fitting_error
+    assert after - before == pytest.approx(shown, rel=1e-6)
+    assert f"{before:.4g} % → {after:.4g} %" in note.text
+    assert session.state.result.n_components == 4
+    assert session.state.pair is None
+    assert session.state.extras.pairs.shape == (4, 4)
+
+
+EDITS = [("merge", 0, 3), ("split", 1), ("remove", 2), ("hold", 0), ("rename", 4, "glucose"),
+         ("add", 1), ("polish",)]  # fmt: skip
+
+
+@pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit[0])
+def test_every_edit_tells_the_error_before_and_after_and_can_be_undone(session, edit):
+    before = session.state
+    session.edit(*edit)
+    note = done(session)
+    assert note.kind == "done", note.text
+    first, second = before.result.fitting_error, session.state.result.fitting_error
+    assert f"fitting error {first:.4g} % → {second:.4g} %" in note.text
+    assert session.state.can_undo
+    assert len(session.state.edits) == 1
+    session.undo()
+    done(session)
+    np.testing.assert_array_equal(session.state.result.W, before.result.W)
+    np.testing.assert_array_equal(session.state.result.H, before.result.H)
+    assert session.state.names == before.names
+    assert session.state.held == before.held
+    assert session.state.can_redo
+    session.redo()
+    done(session)
+    assert session.state.result.fitting_error == second
+
+
+def test_edits_are_told_with_the_names_they_had(session):
+    for edit in (("rename", 0, "glucose"), ("merge", 0, 1), ("undo",), ("hold", 1)):
+        session.edit(*edit)
+        done(session)
+    assert session.state.edits == ("Renamed Component 1 to glucose", "Held Component 2")
+    session.undo()
+    done(session)
+    session.redo()
+    done(session)
+    assert session.state.edits[-1] == "Held Component 2"
+
+
+def test_holding_twice_releases(session):
+    for held in (True, False):
+        session.toggle_hold(2)
+        done(session)
+        assert session.state.held == (False, False, held, False, False)
+
+
+def test_the_selected_component_stays_selected_when_another_goes(session):
+    session.select(4)
+    w = session.state.result.W[:, 4]
+    session.edit("remove", 1)
+    done(session)
+    np.testing.assert_array_equal(session.state.result.W[:, session.state.selected], w)
+
+
+def test_an_edit_that_fails_changes_nothing_and_says_why(session):
+    before = session.state
+    session.edit("merge", 0, 99)
+    note = done(session)
+    assert note.kind == "error"
+    assert "failed" in note.text
+    np.testing.assert_array_equal(session.state.result.W, before.result.W)
+
+
+def test_undo_and_redo_with_nothing_to_do_do_nothing(session):
+    before = session.state
+    session.undo()
+    session.redo()
+    assert session.state is before
+
+
+def test_recovered_features_are_shown_as_they_would_be_added(session):
+    missing = session.state.extras.missing
+    session.edit("add", 1)
+    done(session)
+    w = session.state.result.W[:, -1]
+    shown = missing.W[:, 0]
+    cosine = w @ shown / (np.linalg.norm(w) * np.linalg.norm(shown))
+    assert cosine == pytest.approx(1, abs=1e-6)
+
+
+# ---- all ranks
+
+
+def test_edits_of_a_rank_are_there_when_one_comes_back(opened):
+    opened.go(4)
+    done(opened)
+    opened.edit("rename", 0, "glucose")
+    done(opened)
+    opened.go(3)
+    done(opened)
+    assert opened.state.edits == ()
+    opened.go(4)
+    done(opened)
+    assert opened.state.names[0] == "glucose"
+    assert opened.state.can_undo
+
+
+def test_a_rank_is_shown_as_it_is_on_the_path(opened):
+    for rank in opened.state.path.ranks:
+        opened.go(int(rank))
+        assert opened.state.result is opened.state.path[rank]
+
+
+@pytest.mark.parametrize("rank", [0, 6, -3])
+def test_ranks_that_were_not_fitted_are_not_shown(opened, rank):
+    before = opened.state.start
+    opened.go(rank)
+    assert opened.state.start == before
+
+
+@pytest.mark.parametrize("n_max", [0, -1, 61])
+def test_a_highest_rank_out_of_range_is_refused(session, n_max):
+    session.find_path(n_max)
+    assert session.state.note.text == "The highest rank must be from 1 to 60."
+
+
+def test_fitting_ranks_again_keeps_edits(opened):
+    opened.go(4)
+    opened.edit("rename", 0, "glucose")
+    done(opened)
+    opened.find_path(6)
+    done(opened)
+    opened.go(3)
+    opened.go(4)
+    assert opened.state.names[0] == "glucose"
+
+
+# ---- long work
+
+
+def test_work_can_be_cancelled_and_a_second_one_waits(data, monkeypatch):
+    began, go_on = threading.Event(), threading.Event()
+
+    def slow(X, n_max, *, callback):
+        began.set()
+        assert go_on.wait(10)
+        assert callback(
+            type("Progress", (), {"iteration": 3, "stage": "down to 4"})()
+        )  # the user has cancelled
+        raise ValueError("stopped in the middle")
+
+    monkeypatch.setattr(session_module, "rank_path", slow)
+    session = Session(data, nmf(data.X, 3, tol=1e-2))
+    session.find_path(5)
+    assert began.wait(10)
+    assert session.state.job.title == "Fitting ranks 1 to 5"
+    session.edit("polish")
+    assert session.state.note.text == "Fitting ranks 1 to 5: wait until it is done, or cancel it."
+    session.select(1)  # looking goes on
+    assert session.state.selected == 1
+    session.cancel()
+    assert session.state.job.cancelled
+    go_on.set()
+    done(session)
+    assert session.state.result.n_components == 3
+    session.edit("polish")
+    assert done(session).text.startswith("Polished")
+    session.close()
+
+
+def test_a_polish_that_is_cancelled_keeps_what_it_has_reached(data, monkeypatch):
+    session = Session(data, nmf(data.X, 5, init="random", tol=0.5))
+    before = session.state.result.fitting_error
+    monkeypatch.setattr(Job, "cancelled", True)
+    session.edit("polish")
+    note = done(session)
+    assert note.text.startswith("Polished (stopped early)")
+    assert session.state.result.fitting_error <= before
+    session.close()
+
+
+def test_all_listeners_hear_of_a_change_until_they_leave(session):
+    heard = []
+    leave = [session.subscribe(lambda k=k: heard.append(k)) for k in range(2)]
+    session.select(1)
+    leave[0]()
+    session.select(2)
+    assert heard == [0, 1, 1]
+
+
+# ---- files
+
+
+def test_what_is_saved_opens_again_with_its_names(opened, file):
+    opened.go(4)
+    opened.edit("rename", 1, "glucose")
+    done(opened)
+    opened.save("mine.nmf")
+    note = done(opened)
+    path = file.parent / "mine.nmf"
+    assert note.text == f"Saved as mine.nmf in {file.parent}."
+    fit = folder.read(path)
+    np.testing.assert_array_equal(fit.result.W, opened.state.result.W)
+    assert fit.result.names[1] == "glucose"
+    assert "rename" in (path / "edits.py").read_text()
+    again = open_path(path)
+    assert again.state.names == opened.state.names
+    assert again.state.result.fitting_error == pytest.approx(opened.state.result.fitting_error)
+    again.close()
+
+
+def test_the_saved_script_repeats_the_edits(opened, file, monkeypatch):
+    opened.go(4)
+    for edit in (("merge", 0, 2), ("polish",), ("rename", 0, "glucose")):
+        opened.edit(*edit)
+        done(opened)
+    opened.save("mine.nmf")
+    assert done(opened).kind == "done"
+    monkeypatch.chdir(file.parent / "mine.nmf")
+    script = Path("edits.py").read_text()
+    assert str(file) in script
+    namespace = {}
+    exec(compile(script, "edits.py", "exec"), namespace)
+    np.testing.assert_array_equal(namespace["result"].W, opened.state.result.W)
+    assert namespace["result"].names == opened.state.result.names
+
+
+def test_a_fit_that_is_there_is_kept_unless_told_otherwise(opened, file):
+    opened.save("mine.nmf")
+    assert done(opened).kind == "done"
+    opened.saved_as = None
+    opened.save("mine.nmf")
+    assert done(opened).kind == "error"
+    opened.save("mine.nmf", overwrite=True)
+    assert done(opened).kind == "done"
+
+
+@pytest.mark.parametrize("name", ["../mine.nmf", "/tmp/mine.nmf", "", ".mine", "a/b"])
+def test_nothing_is_saved_outside_the_opened_folder(opened, file, name):
+    before = {path: path.stat().st_mtime_ns for path in file.parent.parent.rglob("*")}
+    opened.save(name)
+    assert done(opened).kind == "error"
+    assert {p: p.stat().st_mtime_ns for p in file.parent.parent.rglob("*")} == before
+
+
+def test_other_files_are_never_replaced(opened, file):
+    (file.parent / "thesis").mkdir()
+    (file.parent / "thesis" / "chapter.tex").write_text("years of work")
+    for name in ("thesis", "run.npy"):
+        opened.save(name, overwrite=True)
+        assert done(opened).kind == "error"
+    assert (file.parent / "thesis" / "chapter.tex").read_text() == "years of work"
+    assert np.load(file).shape == (60, 90)
+
+
+# ---- nothing lost
+
+
+def test_edits_are_found_again_after_a_kill(file):
+    first = open_path(file)
+    first.find_path(4)
+    done(first)
+    first.go(3)
+    first.edit("merge", 0, 1)
+    done(first)
+    first.edit("rename", 0, "glucose")
+    done(first)
+    first._autosave.close()  # a process that was killed has lost its lock, and nothing else
+    second = open_path(file)
+    assert "earlier session" in second.state.note.text
+    np.testing.assert_array_equal(second.state.result.W, first.state.result.W)
+    assert second.state.names == first.state.names
+    assert second.state.edits == first.state.edits
+    second.undo()
+    done(second)
+    second.undo()
+    done(second)
+    np.testing.assert_array_equal(second.state.result.W, first.state.path[3].W)
+    second.close()
+    first.close()
+
+
+def test_edits_of_data_that_have_changed_are_set_aside(file, data):
+    first = open_path(file)
+    first.find_path(3)
+    done(first)
+    first.edit("rename", 0, "glucose")
+    done(first)
+    first.close()
+    np.save(file, 2 * data.X)
+    second = open_path(file)
+    assert second.state.result is None
+    assert "run.npy.edits-1" in second.state.note.text
+    assert list((file.parent / "run.npy.edits-1").glob("start-*"))
+    second.close()
+
+
+def test_a_file_that_is_open_elsewhere_is_refused(file):
+    first = open_path(file)
+    with pytest.raises(AutosaveError, match="in use by another run"):
+        open_path(file)
+    first.close()
+    open_path(file).close()
+
+
+def test_a_damaged_file_of_edits_is_set_aside(file):
+    first = open_path(file)
+    first.find_path(3)
+    done(first)
+    first.edit("rename", 0, "glucose")
+    done(first)
+    first.close()
+    kept = next((file.parent / "run.npy.edits").glob("start-*"))
+    kept.write_bytes(b"half a file")
+    second = open_path(file)
+    assert second.state.result is None
+    assert "cannot be read" in second.state.note.text
+    assert kept.exists() or list(file.parent.glob("run.npy.edits*/start-*"))
+    second.close()
+
+
+def test_a_disk_that_is_full_does_not_lose_the_edit(opened, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Autosave, "keep", full)
+    opened.edit("rename", 0, "glucose")
+    note = done(opened)
+    assert opened.state.names[0] == "glucose"
+    assert "No space left on device" in note.text
+    assert note.kind == "error"
+
+
+def test_a_folder_that_cannot_be_written_is_told(file, monkeypatch):
+    def denied(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("nmfmerge.files.Lock.acquire", denied)
+    session = open_path(file)
+    assert "Edits are not kept" in session.state.note.text
+    session.find_path(3)
+    done(session)
+    session.close()
+
+
+# ---- what can be opened
+
+
+def test_a_wrong_file_is_not_kept_locked(file):
+    np.save(file, -np.ones((4, 3)))
+    for _ in range(2):
+        with pytest.raises(ValueError, match="Negative values"):
+            open_path(file)
+    assert sorted(path.name for path in file.parent.iterdir()) == ["run.npy"]
+
+
+def test_a_matrix_in_memory_has_numbered_axes(rng):
+    session = open_matrix(rng.random((8, 6)).tolist())
+    assert session.data.rows.name == "row"
+    assert session.data.X.shape == (8, 6)
+    session.close()
+
+
+def test_something_that_is_no_matrix_is_refused(rng):
+    with pytest.raises(ValueError, match="X has 1 dimensions"):
+        open_matrix(rng.random(5))
+
+
+def test_a_fit_without_its_data_is_refused(opened, file):
+    opened.save("mine.nmf")
+    done(opened)
+    opened.close()
+    file.unlink()
+    with pytest.raises(folder.FolderError, match="not there unchanged"):
+        open_path(file.parent / "mine.nmf")
+
+
+def test_saving_goes_to_the_folder_of_the_data(opened, file):
+    assert opened.place.folder == Place(file.parent).folder
