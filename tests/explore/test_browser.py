@@ -373,3 +373,20 @@ def test_a_picture_is_made_of_what_is_there(page, tmp_path):
         page.locator(".maps > div").nth(place).screenshot(path=file)
         with image.open(file) as picture:
             assert len(np.unique(np.asarray(picture.convert("RGB")).reshape(-1, 3), axis=0)) > 50
+
+
+def test_small_messages_do_not_wait_for_each_other(page):
+    """A beat comes back at once: less than the 40 ms that TCP would hold a small message back."""
+    times = page.evaluate(
+        """async () => {
+          const shown = Bokeh.documents[0].get_model_by_name("shown"), times = [];
+          for (let beat = 1000; beat < 1012; beat++) {
+            const began = performance.now();
+            shown.beat = beat;
+            while (shown.heard !== beat) await new Promise(done => setTimeout(done, 1));
+            times.push(performance.now() - began);
+          }
+          return times;
+        }"""
+    )
+    assert min(times[2:]) < 30
