@@ -1,4 +1,5 @@
 import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,17 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if "real" in getattr(item, "fixturenames", ()):
             item.add_marker("real_data")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _ctrl_c():
+    """Ctrl-C interrupts, here and in processes that tests start.
+
+    A shell makes what it starts in the background deaf to it.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

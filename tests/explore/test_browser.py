@@ -20,13 +20,6 @@ BROWSER = next(
 )
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium on PATH")
 WAIT = 30_000  # milliseconds
-# Tests may run in the background, where a shell makes its children deaf to Ctrl-C.
-COMMAND = """
-import signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)
-from nmfmerge.cli import main
-sys.exit(main())
-"""
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +34,7 @@ class Running:
     """The command `nmfmerge explore` in a process of its own, for tests that end it."""
 
     def __init__(self, path):
-        command = [sys.executable, "-c", COMMAND, "explore", str(path), "--max", "6"]
+        command = [sys.executable, "-m", "nmfmerge", "explore", str(path), "--max", "6"]
         self.path = path
         self.process = subprocess.Popen(
             [*command, "--no-browser", "--json"],
