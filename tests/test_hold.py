@@ -80,6 +80,26 @@ def test_holding_nothing_is_no_holding():
         assert np.array_equal(nmf(X, 4, init=(W, H), hold=hold, tol=1e-2).W, plain.W)
 
 
+@pytest.mark.parametrize("solver", [solver for solver in SOLVERS if solver != "mu"])
+@pytest.mark.parametrize(("dtype", "shift"), [(np.float32, 40), (np.float64, 300)])
+def test_held_components_may_be_large_in_one_factor_and_small_in_the_other(solver, dtype, shift):
+    X, W, H = start(np.random.default_rng(5), dtype=dtype)
+    scaled = W.copy(), H.copy()
+    scaled[0][:, 0], scaled[1][0] = np.ldexp(W[:, 0], shift), np.ldexp(H[0], -shift)
+    options = {"solver": solver, "tol": 1e-3, "max_iter": 2000}
+    for hold in ([0], {"H": [0]}, {"W": [0]}):
+        plain = nmf(X, 4, init=(W, H), hold=hold, **options)
+        found = nmf(X, 4, init=scaled, hold=hold, **options)
+        in_W, in_H = held_parts(hold)
+        assert np.array_equal(found.W[:, in_W], scaled[0][:, in_W])
+        assert np.array_equal(found.H[in_H], scaled[1][in_H])
+        assert found.fitting_error == pytest.approx(plain.fitting_error, rel=0.02)
+    with pytest.raises(ValueError, match="too large beside X"):
+        nmf(X, 4, init=(np.ldexp(scaled[0], 12 * shift // 10), scaled[1]), hold=[0])
+    with pytest.raises(ValueError, match="too large beside X"):
+        nmf(X, 4, init=scaled, hold=[0], solver="mu")
+
+
 def test_products_of_held_components_are_computed_once(monkeypatch):
     X, W, H = start(np.random.default_rng(6))
     rows = []

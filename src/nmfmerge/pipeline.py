@@ -346,7 +346,8 @@ def _prepare(
         file = Checkpoint(path, _identity(data, r, solver, init, random_state, **settings))
     if isinstance(init, str):
         return Run(data, r, solver, limits, partial(INITS[init], data, r, rng), file)
-    start = check.check_fit(init[0], init[1], data, r, names=names, held=held)
+    uneven = solver is not SOLVERS["mu"]  # its offset is relative to the mean over all components
+    start = check.check_fit(init[0], init[1], data, r, names=names, held=held, uneven=uneven)
     return Run(data, r, solver, limits, lambda check: start, file, held, (init[0].T, init[1]))
 
 

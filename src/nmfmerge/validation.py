@@ -199,10 +199,12 @@ def check_fit(
     r: int,
     names: tuple[str, str] = ("W", "H"),
     held: Held | None = None,
+    uneven: bool = True,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Check factors of X; return those of X / unit², component-major, in its precision, copied.
 
-    Components that are too large in W or H share their size between the two, unless they are held.
+    Components that are too large in W or H share their size between the two, unless they are held:
+    these may stay ``uneven``, where the solver bears that.
     """
     m, n = data.shape
     if W.shape != (m, r) or H.shape != (r, n):
@@ -214,12 +216,28 @@ def check_fit(
     limit = 1e-2 * float(np.finfo(data.dtype).max) ** 0.25  # of the objective's ⟨WᵀW, HHᵀ⟩
     if max(Wt.max(initial=0), H.max(initial=0)) > limit:
         Wt, H = _balanced(Wt, H, None if held is None else held.either)
-    if max(Wt.max(initial=0), H.max(initial=0)) > limit:
+    if _too_large(Wt, H, limit, held if uneven else None, float(np.finfo(data.dtype).max)):
         raise ValueError(
             f"{names[0]} and {names[1]} have a component that is too large beside X for "
             f"{data.dtype}: divide one of them until their product is of the size of X"
         )
     return np.array(Wt, dtype=data.dtype, order="C"), np.array(H, dtype=data.dtype, order="C")
+
+
+def _too_large(
+    Wt: np.ndarray, H: np.ndarray, limit: float, held: Held | None, largest: float
+) -> bool:
+    """Whether products of the factors could leave the range of their precision.
+
+    A held component may be large in one factor and small in the other, as its squares allow.
+    """
+    w, h = (F.max(axis=1, initial=0) for F in (Wt, H))
+    if max(w.max(initial=0), h.max(initial=0)) <= limit:
+        return False
+    if held is None:
+        return True
+    most = max(w.max(initial=0), h.max(initial=0))
+    return bool((w * h).max(initial=0) > limit**2 or most > 1e-4 * np.sqrt(largest))
 
 
 def _balanced(
