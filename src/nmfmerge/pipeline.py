@@ -327,13 +327,7 @@ def _prepare(
 ) -> Run:
     """Check all arguments that the entry points share, X last, and make the run."""
     solver = SOLVERS[check.check_word("solver", solver, SOLVERS)]
-    verbose = int(verbose) if isinstance(verbose, bool) else verbose
-    limits = Limits(
-        max_iter=check.check_integer("max_iter", max_iter, low=1),
-        max_time=check.check_optional_real("max_time", max_time, low=0, open_end=True),
-        callback=check.check_callable("callback", callback),
-        verbose=check.check_integer("verbose", verbose, low=0),
-    )
+    limits = Limits.checked(max_iter, max_time, callback, verbose)
     rng = check.check_random_state(random_state)
     init = check.check_init(init, INITS)
     data = check.check_X(X)

@@ -3,6 +3,7 @@ import pytest
 import scipy.sparse as sp
 
 from nmfmerge.data import DenseData, SparseData, wrap
+from nmfmerge.validation import check_X
 
 KINDS = {
     "C": np.ascontiguousarray,
@@ -80,3 +81,28 @@ def test_sparse_products_never_make_a_dense_matrix_of_the_shape_of_X():
 def test_unknown_kind_of_data_is_refused():
     with pytest.raises(TypeError, match="no data matrix for X of type list"):
         wrap([[1.0]])
+
+
+@pytest.mark.parametrize("kind", [np.asarray, np.asfortranarray, sp.csr_array, sp.csc_array])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_half_is_every_other_line_in_its_own_scale(kind, axis):
+    A = np.random.default_rng(0).random((9, 7)) * 4.0**20
+    A[0, 1::2] = 0
+    data = check_X(kind(A))
+    for first in (0, 1):
+        part = A[first::2] if axis == 0 else A[:, first::2]
+        half, expected = data.half(axis, first), check_X(part)
+        assert half.shape == part.shape
+        assert half.unit == expected.unit
+        H = np.random.default_rng(1).random((2, part.shape[1]))
+        products = (d.HXt(H, out=np.empty((2, len(part)))) for d in (half, expected))
+        np.testing.assert_allclose(*products, rtol=1e-12)
+
+
+def test_singular_vectors_are_kept_as_long_as_they_are_asked_to():
+    data = check_X(np.random.default_rng(0).random((9, 7)))
+    with data.keeping_svd():
+        kept = data.svd(3)
+        data.forget_svd()
+        assert np.shares_memory(data.svd(3).Ut, kept.Ut)
+    assert not np.shares_memory(data.svd(3).Ut, kept.Ut)

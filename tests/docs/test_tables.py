@@ -1,5 +1,6 @@
 """Tables of the pages that come from stored benchmarks are those of the stored benchmarks."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -27,3 +28,15 @@ def test_path_keeps_what_is_asked_of_it():
     assert all(row["seconds"] <= 0.4 * row["separate seconds"] for row in rows)
     better = sum(row["share better"] * row["n_max"] for row in rows)
     assert better >= 0.15 * 119
+
+
+def test_the_readme_counts_data_sets_as_the_results_do():
+    numbers = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+    results = (DOCS.parent / "reproduce" / "RESULTS.md").read_text(encoding="utf-8")
+    from_random_starts = results.split("From random starts, NMF-Merge against")[1]
+    lists = re.findall(r"^- \*\*.* on (.*)[;.]$", from_random_starts, re.MULTILINE)[:3]
+    better, level, worse = (
+        numbers[0 if names == "none" else len(names.split(", "))] for names in lists
+    )
+    readme = " ".join((DOCS.parent / "README.md").read_text(encoding="utf-8").split())
+    assert f"in its time on {better}, ties on {level} and ends higher on {worse};" in readme

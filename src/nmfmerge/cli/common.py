@@ -3,6 +3,7 @@
 import argparse
 import io
 import json
+import shlex
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,6 +17,7 @@ from nmfmerge.cli.settings import METAVARS
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.folder import Fit
 from nmfmerge.io.options import OPTIONS
+from nmfmerge.origin import digest, now, versions
 from nmfmerge.pipeline import nmf_merge
 from nmfmerge.result import Factorization
 
@@ -49,6 +51,23 @@ def add_data(parser: argparse.ArgumentParser) -> None:
 def reading_options(given: argparse.Namespace) -> dict[str, Any]:
     """The options of the formats that were given."""
     return {name: getattr(given, name) for name in OPTIONS if getattr(given, name) is not None}
+
+
+def how_made(
+    given: argparse.Namespace, options: list[str], settings: dict[str, Any]
+) -> dict[str, Any]:
+    """How a command makes a fit of a file, enough to repeat it; ``options`` as they are typed."""
+    command = ["nmfmerge", given.command, str(given.file), *options, *reading_words(given)]
+    return {
+        "title": given.file.name,
+        "file": str(given.file.resolve()),
+        "command": shlex.join(command),
+        "settings": settings,
+        "reading": reading_options(given),
+        "versions": versions(),
+        "data_sha256": digest(given.file),
+        "date": now(),
+    }
 
 
 def reading_words(given: argparse.Namespace) -> list[str]:

@@ -1,7 +1,6 @@
 """Fit a data file by NMF-Merge and write factors, figures and a report to a folder."""
 
 import argparse
-import shlex
 import sys
 import warnings
 from pathlib import Path
@@ -13,9 +12,9 @@ from nmfmerge.cli.common import (
     OK,
     add_output,
     add_reading,
+    how_made,
     pages,
     reading_options,
-    reading_words,
     summary,
     tell,
     warm_up,
@@ -28,7 +27,6 @@ from nmfmerge.datasets.base import Dataset
 from nmfmerge.folder import Fit, FolderError, check_output, is_fit, write
 from nmfmerge.folder import read as read_folder
 from nmfmerge.io import read
-from nmfmerge.origin import digest, now, versions
 from nmfmerge.pipeline import nmf_merge
 from nmfmerge.result import Factorization
 from nmfmerge.run import Interrupted
@@ -51,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     """Fit, or go on with a fit, and write it."""
     output = given.output or Path(f"{given.file.name}.nmf")
-    about = _about(given)
+    about = how_made(given, setting_words(given), chosen_settings(given))
     unfinished = Unfinished(output)
     if not unfinished.exists() and (fit := _earlier_fit(given, output, about)):
         return _tell_finished(given, output, fit)
@@ -167,18 +165,3 @@ def _in_words(found: dict[str, tuple[Any, Any]]) -> str:
         if name not in data
     ]
     return "; ".join(words)
-
-
-def _about(given: argparse.Namespace) -> dict[str, Any]:
-    """How a fit is made, enough to repeat it."""
-    words = ["nmfmerge", "fit", str(given.file), *setting_words(given), *reading_words(given)]
-    return {
-        "title": given.file.name,
-        "file": str(given.file.resolve()),
-        "command": shlex.join(words),
-        "settings": chosen_settings(given),
-        "reading": reading_options(given),
-        "versions": versions(),
-        "data_sha256": digest(given.file),
-        "date": now(),
-    }

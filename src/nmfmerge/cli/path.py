@@ -1,7 +1,6 @@
 """Fit a data file at every rank up to the highest, and say which ranks to consider."""
 
 import argparse
-import shlex
 import sys
 import warnings
 from pathlib import Path
@@ -14,9 +13,9 @@ from nmfmerge.cli.common import (
     OK,
     add_output,
     add_reading,
+    how_made,
     pages,
     reading_options,
-    reading_words,
     tell,
     warm_up,
 )
@@ -32,7 +31,6 @@ from nmfmerge.cli.settings import (
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.folder import Fit, check_output, write
 from nmfmerge.io import read
-from nmfmerge.origin import digest, now, versions
 from nmfmerge.ranks import PathInterrupted, rank_path
 from nmfmerge.result_path import RankPath
 
@@ -63,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     """Make the path, write it, and print what it says."""
     output = given.output or Path(f"{given.file.name}.path")
-    about = _about(given)
+    about = how_made(given, _options(given), chosen_settings(given, PATH_SETTINGS))
     check_output(output, given.force)
     if given.rank is not None and not given.n_min <= given.rank <= given.n_max:
         raise ValueError(
@@ -139,20 +137,10 @@ def _numbers(values: np.ndarray) -> list[float | None]:
     return [None if np.isnan(value) else value for value in values.tolist()]
 
 
-def _about(given: argparse.Namespace) -> dict[str, Any]:
-    """How the path is made, enough to repeat it."""
-    words = ["nmfmerge", "path", str(given.file), "--max", str(given.n_max)]
+def _options(given: argparse.Namespace) -> list[str]:
+    """The options of the path, as they are typed."""
+    words = ["--max", str(given.n_max)]
     words += ["--min", str(given.n_min)] * (given.n_min != 1)
     words += ["--no-stability"] * given.no_stability
     words += [] if given.rank is None else ["-r", str(given.rank)]
-    words += [*setting_words(given, PATH_SETTINGS, PATH_DEFAULTS), *reading_words(given)]
-    return {
-        "title": given.file.name,
-        "file": str(given.file.resolve()),
-        "command": shlex.join(words),
-        "settings": chosen_settings(given, PATH_SETTINGS),
-        "reading": reading_options(given),
-        "versions": versions(),
-        "data_sha256": digest(given.file),
-        "date": now(),
-    }
+    return [*words, *setting_words(given, PATH_SETTINGS, PATH_DEFAULTS)]

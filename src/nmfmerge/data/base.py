@@ -3,11 +3,15 @@
 Factors come component-major: ``Wt`` is Wᵀ (r × m) and ``H`` is r × n, both C-contiguous.
 """
 
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
+from nmfmerge.data.scale import unit_exponent
 from nmfmerge.data.svd import Check, TruncatedSVD, truncated_svd
 
 
@@ -18,16 +22,18 @@ class DataMatrix(ABC):
     In a fit the largest entry of X / unit² lies in [1/4, 1).
     """
 
-    X: Any  # the matrix, as it came or divided by a power of four
+    X: Any  # as it came, or divided by a power of four; only for the code of this package
     shape: tuple[int, int]
     dtype: np.dtype
     unit: float
     norm2: float  # ‖X‖²_F, in float64
     mean: float
 
-    def __init__(self) -> None:
+    def __init__(self, X: Any, unit_exponent: int) -> None:
+        self.shape, self.dtype = X.shape, X.dtype
+        self.unit = math.ldexp(1.0, unit_exponent)
         self._svd: TruncatedSVD | None = None
-        self.keeps_svd = False  # whether `forget_svd` is ignored
+        self._keeps_svd = False
 
     @abstractmethod
     def HXt(self, H: np.ndarray, out: np.ndarray) -> np.ndarray:
@@ -63,9 +69,24 @@ class DataMatrix(ABC):
         return self._svd.head(r)
 
     def forget_svd(self) -> None:
-        """Free the memory of the kept singular vectors, unless they are to be kept."""
-        if not self.keeps_svd:
+        """Free the memory of the kept singular vectors, unless `keeping_svd`."""
+        if not self._keeps_svd:
             self._svd = None
+
+    @contextmanager
+    def keeping_svd(self) -> Iterator[None]:
+        """Keep the singular vectors until the end of a ``with`` block: several ranks need them."""
+        self._keeps_svd = True
+        try:
+            yield
+        finally:
+            self._keeps_svd = False
+            self.forget_svd()
+
+    def half(self, axis: int, first: int) -> "DataMatrix":
+        """Every other row (axis 0) or column (axis 1) of X, from the first or the second on."""
+        X = self.X[first::2] if axis == 0 else self.X[:, first::2]
+        return type(self)(X, unit_exponent(float(X.max())))
 
     def _compute_svd(self, r: int, check: Check | None) -> TruncatedSVD:
         return truncated_svd(self.HXt, self.WtX, self.shape, self.dtype, r, check=check)

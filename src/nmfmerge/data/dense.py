@@ -1,6 +1,5 @@
 """X as a dense array, C- or Fortran-ordered, used as it lies in memory."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -23,13 +22,10 @@ class DenseData(DataMatrix):
     """A NumPy array as a data matrix; BLAS reads it in place in either order."""
 
     def __init__(self, X: np.ndarray, unit_exponent: int = 0) -> None:
-        super().__init__()
+        super().__init__(X, unit_exponent)
         if not (X.flags.c_contiguous or X.flags.f_contiguous):
             X = np.ascontiguousarray(X)
-        self.unit = math.ldexp(1.0, unit_exponent)
         self.X, self.scale = split_scale(X, unit_exponent)
-        self.shape = X.shape
-        self.dtype = X.dtype
         squares = sum(_squares(block) for block in _float64_blocks(self.X))
         self.norm2 = squares * self.scale**2
         self.mean = float(self.X.mean(dtype=np.float64)) * self.scale

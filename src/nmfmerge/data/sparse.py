@@ -1,6 +1,5 @@
 """X as a SciPy sparse matrix or array, CSR or CSC; it is neither copied nor made dense."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -20,11 +19,8 @@ class SparseData(DataMatrix):
     """A CSR or CSC matrix as a data matrix; only its stored values are read."""
 
     def __init__(self, X: Any, unit_exponent: int = 0) -> None:
-        super().__init__()
+        super().__init__(X, unit_exponent)
         self.X = X
-        self.shape = X.shape
-        self.dtype = X.dtype
-        self.unit = math.ldexp(1.0, unit_exponent)
         self.values, self.scale = split_scale(X.data, unit_exponent)
         total = float(self.values.sum(dtype=np.float64)) * self.scale
         squares = float(np.einsum("i,i->", self.values, self.values, dtype=np.float64))

@@ -1,7 +1,6 @@
 """`Editor`: a factorization that is changed step by step, with undo, previews and a history."""
 
 import inspect
-import json
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -14,19 +13,16 @@ from sklearn.exceptions import ConvergenceWarning
 
 from nmfmerge import validation as check
 from nmfmerge.editor.edits import ARGUMENTS, Edit
+from nmfmerge.editor.file import Saved, read, write
 from nmfmerge.editor.moments import Moments
 from nmfmerge.editor.script import script
 from nmfmerge.editor.state import State, apply, first_state
-from nmfmerge.files import replacing
 from nmfmerge.kernels import blas_for
 from nmfmerge.pipeline import recover_components
-from nmfmerge.records import pack_result, read_arrays, unpack_result
 from nmfmerge.result import Factorization, Status
 from nmfmerge.solvers import SOLVERS
 from nmfmerge.solvers.loop import Callback
 from nmfmerge.solvers.point import percent
-
-_FORMAT = 1
 
 
 @dataclass(frozen=True)
@@ -243,7 +239,8 @@ class Editor:
         Parameters are those of `nmfmerge.nmf`; by default those that the editor was made with. A
         polish that ``max_time`` or the callback stops keeps what it has reached.
         """
-        state, edit = self._polish(solver, tol, max_iter, max_time, callback)
+        limits = {"max_time": max_time, "callback": callback}
+        state, edit = self._polish(limits, solver=solver, tol=tol, max_iter=max_iter)
         result = self._push(state, edit)
         if result.status in (Status.MAX_ITER, Status.MAX_TIME):
             limit = "max_iter" if result.status is Status.MAX_ITER else "max_time"
@@ -255,20 +252,10 @@ class Editor:
             )
         return result
 
-    def _polish(
-        self,
-        solver: str | None = None,
-        tol: float | None = None,
-        max_iter: int | None = None,
-        max_time: float | None = None,
-        callback: Callback | None = None,
-    ) -> tuple[State, Edit]:
-        given = {"solver": solver, "tol": tol, "max_iter": max_iter}
-        settings = _checked_settings(
-            self._settings | {name: value for name, value in given.items() if value is not None}
-        )
-        limits = {"max_time": max_time, "callback": callback}
-        return apply(self._state, Edit("polish", (), settings), self._data, limits)
+    def _polish(self, limits: dict[str, Any], **settings: Any) -> tuple[State, Edit]:
+        given = {name: value for name, value in settings.items() if value is not None}
+        edit = Edit("polish", (), _checked_settings(self._settings | given))
+        return apply(self._state, edit, self._data, limits)
 
     def undo(self) -> Factorization:
         """Take the last edit back."""
@@ -301,7 +288,8 @@ class Editor:
             raise TypeError(f"preview({name!r}): {error}") from None
         bound.apply_defaults()
         if name == "polish":
-            state, edit = self._polish(**bound.arguments)
+            limits = {name: bound.arguments.pop(name) for name in ("max_time", "callback")}
+            state, edit = self._polish(limits, **bound.arguments)
             return Preview(edit, self.fitting_error, state.result.fitting_error)
         edit = self._checked(name, *bound.arguments.values())
         after = self._error_from_moments(edit)
@@ -348,19 +336,9 @@ class Editor:
 
     def save(self, file: str | PathLike[str]) -> None:
         """Write the start and all edits, also those undone, to a file that `load` reads."""
-        path = check.check_file("file", file)
-        first = self._states[0]
-        result, arrays = pack_result(first.result)
-        record = {
-            "format": _FORMAT,
-            "start": result,
-            "held": first.held_indices,
-            "settings": self._settings,
-            "edits": [edit.as_json() for edit in self._edits],
-            "n_done": self._at,
-        }
-        with replacing(path) as opened:
-            np.savez(opened, **arrays, edits=np.array(json.dumps(record)))  # type: ignore[arg-type]
+        path, first = check.check_file("file", file), self._states[0]
+        saved = Saved(first.result, first.held_indices, self._settings, self._edits, self._at)
+        write(path, saved)
 
     @classmethod
     def load(cls, file: str | PathLike[str], X: Any) -> "Editor":
@@ -369,25 +347,10 @@ class Editor:
         On the data and the machine that they were made on, that gives the same bits. On other data
         of the same shape the edits are repeated, and polishes fit those data.
         """
-        path = Path(file)
-        try:
-            arrays = read_arrays(path)
-            record = json.loads(str(arrays.pop("edits")))
-            if record["format"] != _FORMAT:
-                raise ValueError(f"its format is {record['format']!r}, expected {_FORMAT}")
-            start = unpack_result(record["start"], arrays)
-            edits = [Edit.from_json(edit) for edit in record["edits"]]
-            n_done = int(record["n_done"])
-            if not 0 <= n_done <= len(edits):
-                raise ValueError(f"{n_done} of its {len(edits)} edits are done")
-            settings, held = dict(record["settings"]), list(record["held"])
-        except FileNotFoundError:
-            raise
-        except Exception as error:  # whatever damaged files make their readers raise
-            raise ValueError(f"{path} holds no edits that can be read ({error})") from error
-        editor = cls(X, start, held=held, **settings)
-        editor.replay(edits)
-        for _ in edits[n_done:]:
+        saved = read(Path(file))
+        editor = cls(X, saved.start, held=saved.held, **saved.settings)
+        editor.replay(saved.edits)
+        for _ in saved.edits[saved.n_done :]:
             editor.undo()
         return editor
 

@@ -23,7 +23,7 @@ from nmfmerge.explore.job import Job, Worker
 from nmfmerge.explore.place import Place
 from nmfmerge.explore.reduce import Overview
 from nmfmerge.explore.state import OPENED, Extras, Note, State
-from nmfmerge.explore.words import change, name_of, told
+from nmfmerge.explore.words import change, edit_in_words, name_of
 from nmfmerge.folder import Fit, check_output, write
 from nmfmerge.metrics import next_merges, shares
 from nmfmerge.origin import now, versions
@@ -193,7 +193,7 @@ class Session:
     def _in_words(self, start: int, editor: Editor) -> tuple[str, ...]:
         """The edits of a start; those of an earlier session have numbers instead of names."""
         known = self._words.setdefault(start, [])
-        known += [told(edit.name, edit.arguments) for edit in editor.edits[len(known) :]]
+        known += [edit_in_words(edit.name, edit.arguments) for edit in editor.edits[len(known) :]]
         return tuple(known[: len(editor.edits)])
 
     def _put(self, start: int, result: Factorization, **known: Any) -> None:
@@ -250,7 +250,9 @@ class Session:
             self._update(note=Note("There is no solution yet to edit.", "error"))
             return
         before, start = self.state.result, self.state.start
-        doing, title = (told(name, arguments, self.state.names, doing=d) for d in (True, False))
+        doing, title = (
+            edit_in_words(name, arguments, self.state.names, doing=d) for d in (True, False)
+        )
 
         def work(job: Job) -> Note:
             editor = self._editor()
@@ -311,14 +313,14 @@ class Session:
         self.editors.update(autosave.found(self.matrix))
         self._words.update(autosave.words)
         if autosave.moved_to is not None:
-            told = f"The data have changed: edits of the earlier ones are in {autosave.moved_to}"
-            return Note(told, "error")
+            moved = f"The data have changed: edits of the earlier ones are in {autosave.moved_to}"
+            return Note(moved, "error")
         if autosave.damaged:
             return Note("; ".join(autosave.damaged), "error")
         if self.editors:
-            told = f"Edits of an earlier session are here again, from {autosave.folder.name}."
-            self._restored = f"{told} "
-            return Note(told)
+            restored = f"Edits of an earlier session are here again, from {autosave.folder.name}."
+            self._restored = f"{restored} "
+            return Note(restored)
         return None
 
     # ---- all ranks

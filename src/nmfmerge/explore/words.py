@@ -1,18 +1,15 @@
 """Sentences of the page: components, edits and changes of the fitting error."""
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
-from nmfmerge.result import Factorization
-
-_NUMBERS = re.compile(r"[\d+ab]+")  # names that components have until they are given others
+from nmfmerge.result import Factorization, is_number
 
 
 def name_of(names: Sequence[str], i: int) -> str:
     """The name of a component, or its number: "Component 3", "Component 1+2"."""
     name = names[i] if i < len(names) else str(i + 1)
-    return f"Component {name}" if _NUMBERS.fullmatch(name) else name
+    return f"Component {name}" if is_number(name) else name
 
 
 def short(name: str) -> str:
@@ -52,7 +49,7 @@ _EDITS = {  # while they are done, and after
 _COMPONENTS = {"merge": 2, "split": 1, "remove": 1, "hold": 1, "release": 1, "rename": 1}
 
 
-def told(
+def edit_in_words(
     name: str, arguments: Sequence[Any], names: Sequence[str] = (), *, doing: bool = False
 ) -> str:
     """An edit in words, with the names of its components, or else their numbers."""

@@ -3,9 +3,11 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 
+from nmfmerge import validation as check
 from nmfmerge.result import History, Status
 from nmfmerge.solvers.base import Solver
 from nmfmerge.solvers.point import Point
@@ -28,6 +30,18 @@ class Limits:
     callback: Callback | None = None
     verbose: int = 0
     began: float = field(default_factory=perf_counter)
+
+    @classmethod
+    def checked(cls, max_iter: Any, max_time: Any, callback: Any, verbose: Any) -> "Limits":
+        """Limits from what a user gave."""
+        return cls(
+            max_iter=check.check_integer("max_iter", max_iter, low=1),
+            max_time=check.check_optional_real("max_time", max_time, low=0, open_end=True),
+            callback=check.check_callable("callback", callback),
+            verbose=check.check_integer(
+                "verbose", int(verbose) if isinstance(verbose, bool) else verbose, low=0
+            ),
+        )
 
     def elapsed(self) -> float:
         """Seconds since the run began."""

@@ -33,10 +33,10 @@ class Point:
         self._cross: dict[Side, np.ndarray] = {}
         self._fresh: set[str] = set()
         self._objective: float | None = None
-        self._free: dict[Side, np.ndarray] = {}  # of sides with held components: the others
+        self._parts: dict[Side, _Part] = {}  # of the sides that have held components
         if held is not None:
             masks: dict[Side, np.ndarray] = {"W": held.W, "H": held.H}
-            self._free = {s: np.flatnonzero(~mask) for s, mask in masks.items() if mask.any()}
+            self._parts = {s: _Part(self.factor(s), m) for s, m in masks.items() if m.any()}
 
     def factor(self, side: Side) -> np.ndarray:
         """The factor of one side, component-major."""
@@ -58,49 +58,48 @@ class Point:
 
     def _multiply(self, side: Side) -> None:
         """Bring a cross product up to date; the rows of held components are computed once."""
-        F, product = self.factor(other(side)), self.data.HXt if side == "W" else self.data.WtX
-        free = self._free.get(other(side))
+        source = other(side)
+        product = self.data.HXt if side == "W" else self.data.WtX
+        part = self._parts.get(source)
         first = side not in self._cross
         if first:
             self._cross[side] = np.empty_like(self.factor(side))
-        C = self._cross[side]
-        if free is None:
-            product(F, out=C)
+        if part is None:
+            product(self.factor(source), out=self._cross[side])
             return
-        held = np.delete(np.arange(len(F)), free)
-        for rows in (held, free) if first else (free,):
-            C[rows] = product(F[rows], out=np.empty((len(rows), C.shape[1]), C.dtype))
+        length = self._cross[side].shape[1]
+        if first:
+            rows = np.empty((len(part.held), length), self.H.dtype)
+            self._cross[side][part.held] = product(part.F_held, out=rows)
+            part.product = np.empty((len(part.free), length), self.H.dtype)
+        self._cross[side][part.free] = product(part.take(self.factor(source)), out=part.product)
 
     def subproblem(self, side: Side) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """``F, G, C`` of ``min ½⟨F, G F⟩ − ⟨C, F⟩, F ≥ 0`` for one side.
 
         Where components are held, F is a copy of the others, to be given to `put`, and C is what
-        the held ones leave of the cross product.
+        the held ones leave of the cross product. Both are good until the next subproblem.
         """
         F, G, C = self.factor(side), self.gram(other(side)), self.cross(side)
-        if side not in self._free:
-            return F, G, C
-        free = self._free[side]
-        held = np.delete(np.arange(len(F)), free)
-        rest = C[free] - G[np.ix_(free, held)] @ F[held]
-        return F[free], G[np.ix_(free, free)], rest
+        part = self._parts.get(side)
+        return (F, G, C) if part is None else part.subproblem(F, G, C)
 
-    def free(self, side: Side, of: np.ndarray) -> np.ndarray:
+    def free(self, side: Side, F: np.ndarray) -> np.ndarray:
         """The rows of an array that are of components not held on this side."""
-        return of[self._free[side]] if side in self._free else of
+        return F[self._parts[side].free] if side in self._parts else F
 
     def of_all(self, side: Side, values: np.ndarray) -> np.ndarray:
         """Numbers of components that are not held, with zeros for those that are."""
-        if side not in self._free:
+        if side not in self._parts:
             return values
         filled = np.zeros(len(self.H))
-        filled[self._free[side]] = values
+        filled[self._parts[side].free] = values
         return filled
 
     def put(self, side: Side, F: np.ndarray) -> None:
         """Put the F of `subproblem`, which a solver has changed, in its place."""
-        if side in self._free:
-            self.factor(side)[self._free[side]] = F
+        if side in self._parts:
+            self.factor(side)[self._parts[side].free] = F
         self.changed(side)
 
     def replace(self, Wt: np.ndarray, H: np.ndarray) -> None:
@@ -137,6 +136,30 @@ class Point:
     def fitting_error(self) -> float:
         """100·‖X − WH‖²/‖X‖² from the products at hand; 0 for a zero matrix fitted by zero."""
         return percent(2 * self.objective(), self.data.norm2)
+
+
+class _Part:
+    """The components of one factor that are not held, with room for what is computed of them."""
+
+    def __init__(self, F: np.ndarray, held: np.ndarray) -> None:
+        self.free, self.held = np.flatnonzero(~held), np.flatnonzero(held)
+        self.F_held = F[self.held]
+        self.product = np.empty(0)  # with X, once it is computed
+        self._F, self._C, self._from_held = (
+            np.empty((len(self.free), F.shape[1]), F.dtype) for _ in range(3)
+        )
+
+    def take(self, F: np.ndarray) -> np.ndarray:
+        """Copy the free components."""
+        return np.take(F, self.free, axis=0, out=self._F)
+
+    def subproblem(
+        self, F: np.ndarray, G: np.ndarray, C: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The subproblem of the free components, beside the held ones."""
+        np.take(C, self.free, axis=0, out=self._C)
+        self._C -= np.matmul(G[np.ix_(self.free, self.held)], self.F_held, out=self._from_held)
+        return self.take(F), G[np.ix_(self.free, self.free)], self._C
 
 
 def other(side: Side) -> Side:

@@ -1,0 +1,291 @@
+"""The search behind `rank_path`: the best solution of each rank, each made from its neighbours.
+
+The highest rank is fitted first. A solution of rank s + 1 with its cheapest pair merged, and one of
+rank s − 1 with a component recovered, are starts for rank s. Down, up and down again, the better
+solution stays at each rank, until nothing changes. Ranks that look poor are tried from further
+starts: those whose error lies above the line between the errors of their neighbours.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from time import perf_counter
+
+import numpy as np
+
+from nmfmerge.data import DataMatrix
+from nmfmerge.init import INITS, Factors
+from nmfmerge.merge import merge
+from nmfmerge.recover import recover
+from nmfmerge.result import Factorization, Stage, Status
+from nmfmerge.result_path import RankPath
+from nmfmerge.solvers import Limits, Loop, OutOfTime, Point, Solver
+from nmfmerge.solvers.point import percent
+
+_CHECK_EVERY = 3  # iterations, whether a start can still beat the solution that is there
+_FORESIGHT = 5  # so many times the last decrease may be hoped for
+_ALIKE = 0.9  # cosine from which two components count as the same
+_IMPROVED = 1e-3  # relative fall of the objective that makes neighbours worth another try
+_PASSES = 6  # most passes up and down in a row
+STOPPED = (Status.MAX_TIME, Status.CALLBACK, Status.INTERRUPTED)
+
+
+@dataclass(frozen=True, eq=False)
+class _Solution:
+    """The best factors of a rank so far."""
+
+    Wt: np.ndarray
+    H: np.ndarray
+    objective: float
+    stages: tuple[Stage, ...]
+    version: int  # counts the times that it became clearly better
+
+    @property
+    def status(self) -> Status:
+        return self.stages[-1].status
+
+
+class _Stop(Exception):
+    """Leaves the search when a polish was stopped by the clock, the callback or Ctrl-C."""
+
+    def __init__(self, status: Status) -> None:
+        super().__init__()
+        self.status = status
+
+
+@dataclass(eq=False)
+class RankSearch:
+    """The best solution of each rank, and starts that try to beat it."""
+
+    data: DataMatrix
+    n_min: int
+    n_max: int
+    solver: type[Solver]
+    tol: float
+    limits: Limits
+    rng: np.random.Generator
+    name: str = ""  # put before the names of stages
+
+    def __post_init__(self) -> None:
+        self.best: dict[int, _Solution] = {}
+        self.seconds = dict.fromkeys(range(self.n_min, self.n_max + 1), 0.0)
+        self.stopped: Status | None = None
+        self._tried: dict[tuple[int, int], int] = {}  # (from, to): version of what it came from
+
+    def run(self) -> None:
+        """Search until nothing improves, or until stopped."""
+        try:
+            with self.data.keeping_svd():
+                self._search()
+        except _Stop as stop:
+            self.stopped = stop.status
+        except OutOfTime:
+            self.stopped = Status.MAX_TIME
+        except KeyboardInterrupt:
+            if not self.best:
+                raise
+            self.stopped = Status.INTERRUPTED
+
+    def _search(self) -> None:
+        self._fit_highest()
+        self._pass(down=True)
+        self._settle()
+        for rank in self._poor_ranks():
+            self._try_further_starts(rank)
+        self._settle()
+
+    def _fit_highest(self) -> None:
+        began, rank = perf_counter(), self.n_max
+        try:
+            start = INITS["nndsvd"](self.data, rank, self.rng, self.limits.check_time)
+        except OutOfTime:  # factors that take no time
+            start = INITS["random"](self.data, rank, np.random.default_rng(0), None)
+            point = Point(self.data, *start)
+            stage = Stage(
+                "start", rank, 0, perf_counter() - began, point.fitting_error(), Status.MAX_TIME
+            )
+            self.best[rank] = _Solution(point.Wt, point.H, point.objective(), (stage,), 0)
+            raise
+        self._polish(rank, "start", f"fit of {rank}", start, began)
+
+    def _settle(self) -> None:
+        """Go up and down until a pass changes nothing."""
+        for i in range(_PASSES):
+            if not self._pass(down=i % 2 == 1) and i > 0:
+                return
+
+    def _pass(self, down: bool) -> bool:
+        """Try to improve each rank from its neighbour; say whether any changed."""
+        step = -1 if down else 1
+        first, last = (self.n_max, self.n_min) if down else (self.n_min, self.n_max)
+        changed = [
+            self._try_from(rank - step, rank) for rank in range(first + step, last + step, step)
+        ]
+        return any(changed)
+
+    def _poor_ranks(self) -> list[int]:
+        """Ranks whose error lies above the line between those of their neighbours."""
+        error = {rank: solution.objective for rank, solution in self.best.items()}
+        return [
+            rank
+            for rank in range(self.n_min + 1, self.n_max)
+            if 2 * error[rank] > error[rank - 1] + error[rank + 1]
+        ]
+
+    def _try_further_starts(self, rank: int) -> None:
+        check_time = self.limits.check_time
+        self._try(rank, "start", lambda: INITS["nndsvdar"](self.data, rank, self.rng, check_time))
+        for source in (rank + 2, rank - 2):
+            if source in self.best:
+                self._try_from(source, rank)
+
+    def _try_from(self, source: int, rank: int) -> bool:
+        """Try the solution of another rank, merged or with recovered components, if it is new."""
+        solution = self.best[source]
+        if self._tried.get((source, rank)) == solution.version:
+            return False
+        self._tried[source, rank] = solution.version
+        if source > rank:
+            return self._try(rank, "merge", lambda: merge(solution.Wt, solution.H, rank)[:2])
+        return self._try(rank, "recover", lambda: self._recovered(solution, rank))
+
+    def _recovered(self, solution: _Solution, rank: int) -> Factors:
+        """Factors with components added; where that takes rounds, nothing is done between them."""
+        Wt, H, k = solution.Wt, solution.H, rank - len(solution.H)
+        return recover(self.data, Wt, H, k, lambda Wt, H: (Wt, H), self.limits.check_time)[:2]
+
+    def _try(self, rank: int, kind: str, make_start: Callable[[], Factors]) -> bool:
+        began = perf_counter()
+        words = {"merge": "down to", "recover": "up to", "start": "fit of"}[kind]
+        return self._polish(rank, kind, f"{words} {rank}", make_start(), began)
+
+    def _polish(self, rank: int, kind: str, name: str, start: Factors, began: float) -> bool:
+        """Run the solver from a start; keep the result if it is better than what is there."""
+        point, known = Point(self.data, *start), self.best.get(rank)
+        started = Stage(kind, rank, 0, perf_counter() - began, point.fitting_error(), Status.DONE)
+        loop = Loop(self.solver(), point, stage=self.name + name, tol=self.tol, limits=self.limits)
+        beaten = self._iterate(loop, known)
+        self.seconds[rank] += perf_counter() - began
+        changed = better = not beaten and (known is None or point.objective() < known.objective)
+        status = Status.DONE
+        if better:
+            outcome = loop.outcome()
+            status = outcome.status
+            changed = known is None or point.objective() < (1 - _IMPROVED) * known.objective
+            final = Stage(
+                "final", rank, outcome.n_iter, perf_counter() - began - started.seconds,
+                point.fitting_error(), status, outcome.history,
+            )  # fmt: skip
+            version = (known.version if known else 0) + changed
+            stages = started, final
+            self.best[rank] = _Solution(point.Wt, point.H, point.objective(), stages, version)
+        elif not beaten:
+            status = loop.outcome().status
+        self._report(name, loop, point, better)
+        if status in STOPPED:
+            raise _Stop(status)
+        return changed
+
+    def _iterate(self, loop: Loop, known: _Solution | None) -> bool:
+        """Iterate until the loop ends or the start is beaten by the known solution; say which."""
+        last = np.inf
+        try:
+            for i, _ in enumerate(loop, start=1):
+                if known is None or i % _CHECK_EVERY != 0:
+                    continue
+                now = loop.point.objective()
+                if now >= known.objective and _is_hopeless(loop.point, now, last, known):
+                    return True
+                last = now
+        except KeyboardInterrupt:
+            loop.cut_off()
+        return False
+
+    def _report(self, name: str, loop: Loop, point: Point, better: bool) -> None:
+        if self.limits.verbose > 0:
+            n_iter = len(loop.history().step)
+            print(
+                f"{self.name + name:<12} {n_iter:>6} iterations {point.fitting_error():>10.6g} %  "
+                + ("kept" if better else "not better"),
+                flush=True,
+            )
+
+    def result(self) -> RankPath:
+        """The path, with every rank filled in and the scale of X put back."""
+        for rank in range(self.n_max - 1, self.n_min - 1, -1):
+            if rank not in self.best:
+                self.best[rank] = self._merged(self.best[rank + 1], rank)
+        results: list[Factorization] = []
+        for rank in range(self.n_min, self.n_max + 1):
+            result = self._factorization(rank)
+            if results and not result.fitting_error <= results[-1].fitting_error:
+                result = _with_zero_component(results[-1])
+            results.append(result)
+        return RankPath(
+            factorizations=results,
+            penalties=np.array([np.nan, *(self._penalty(result) for result in results[1:])]),
+            rank_seconds=np.array(list(self.seconds.values())),
+            seconds=self.limits.elapsed(),
+            status=self._status(),
+        )
+
+    def _merged(self, solution: _Solution, rank: int) -> _Solution:
+        Wt, H, _ = merge(solution.Wt, solution.H, rank)
+        status = self.stopped or Status.DONE
+        return _Solution(Wt, H, np.inf, (Stage("merge", rank, 0, 0.0, np.nan, status),), 0)
+
+    def _factorization(self, rank: int) -> Factorization:
+        solution, unit = self.best[rank], self.data.unit
+        residual2 = self.data.residual_norm2(solution.Wt, solution.H)
+        error = percent(residual2, self.data.norm2)
+        stages = solution.stages
+        if not np.isfinite(solution.objective):  # its error was not known before
+            stages = (replace(stages[0], fitting_error=error),)
+        return Factorization(
+            W=(solution.Wt * solution.Wt.dtype.type(unit)).T,
+            H=solution.H * solution.H.dtype.type(unit),
+            objective=0.5 * residual2 * (unit * unit) * (unit * unit),
+            fitting_error=error,
+            stages=stages,
+            status=solution.status,
+            seconds=self.seconds[rank],
+        )
+
+    def _penalty(self, result: Factorization) -> float:
+        """What the cheapest merge changes WH by, in percent of ‖X‖²."""
+        unit = self.data.unit
+        Wt, H = (np.ascontiguousarray(F) / F.dtype.type(unit) for F in (result.W.T, result.H))
+        return percent(float(merge(Wt, H, len(H) - 1)[2].penalties[-1]), self.data.norm2)
+
+    def _status(self) -> Status:
+        if self.stopped is not None:
+            return self.stopped
+        statuses = {solution.status for solution in self.best.values()}
+        return Status.MAX_ITER if Status.MAX_ITER in statuses else Status.CONVERGED
+
+
+def _is_hopeless(point: Point, now: float, last: float, known: _Solution) -> bool:
+    """Whether a start that is worse so far will stay so.
+
+    It will if it falls too slowly, or if its components are already those of the known solution.
+    """
+    return now - _FORESIGHT * (last - now) > known.objective or _alike(point, known)
+
+
+def _alike(point: Point, known: _Solution) -> bool:
+    cosine = _cosines(point.Wt, known.Wt) * _cosines(point.H, known.H)
+    matches = cosine.argmax(axis=1)
+    return bool(cosine.max(axis=1).min() > _ALIKE and len(set(matches.tolist())) == len(matches))
+
+
+def _cosines(F: np.ndarray, G: np.ndarray) -> np.ndarray:
+    norms = [np.sqrt(np.einsum("ij,ij->i", A, A)) for A in (F, G)]
+    scale = np.outer(*norms)
+    return np.divide(F @ G.T, scale, out=np.zeros_like(scale), where=scale > 0)
+
+
+def _with_zero_component(result: Factorization) -> Factorization:
+    """The same fit with one more component, which is zero: where nothing better was found."""
+    rank = result.n_components + 1
+    stage = Stage("start", rank, 0, 0.0, result.fitting_error, result.status)
+    W, H = np.pad(result.W.T, ((0, 1), (0, 0))).T, np.pad(result.H, ((0, 1), (0, 0)))
+    return replace(result, W=W, H=H, stages=(stage,))
