@@ -156,6 +156,16 @@ def check_init(init: Any, known: Mapping[str, Any]) -> str | tuple[np.ndarray, n
     )
 
 
+def check_inits(init: Any, n_init: int, known: Mapping[str, Any]) -> list[Any]:
+    """Check what the starts begin with: one and random others, or a list of all."""
+    listed = isinstance(init, list) and all(isinstance(one, str | tuple) for one in init)
+    if listed and not init:
+        raise ValueError("init=[] has no start; expected a list of words or pairs (W0, H0)")
+    return [
+        check_init(one, known) for one in (init if listed else [init] + (n_init - 1) * ["random"])
+    ]
+
+
 def check_hold(hold: Any, init: Any, r: int) -> Held | None:
     """Check which components are held: indices, or a mapping of "W" and "H" to indices."""
     if hold is None:

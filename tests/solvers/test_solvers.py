@@ -18,10 +18,21 @@ def start(X, r, seed=0):
 
 
 def run(solver, X, Wt, H, **options):
-    point = Point(wrap(X), Wt, H)
+    """Iterate from one start; return where it ended, and how."""
     tol = options.pop("tol", 0.0)
     limits = Limits(**{"max_iter": 50, **options})
-    return point, Loop(SOLVERS[solver](), point, stage="final", tol=tol, limits=limits).run()
+    point = Point(wrap(X), Wt[None], H[None])
+    loop = Loop(SOLVERS[solver], point, stage="final", tol=tol, limits=limits)
+    (outcome,) = loop.run()
+    return End(loop.point), outcome
+
+
+class End:
+    """A batch of one start."""
+
+    def __init__(self, point):
+        self.Wt, self.H = point.Wt[0], point.H[0]
+        self.fitting_error = point.fitting_errors()[0]
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -69,8 +80,8 @@ def test_first_update_solves_for_one_component_exactly(solver, rng):
     F, other = (Wt, H) if first == "W" else (H, Wt)
     known = other[0].copy()
     expected = (X @ known if first == "W" else known @ X) / (known @ known)
-    point = Point(wrap(X), Wt, H)
-    one = SOLVERS[solver]()
+    point = Point(wrap(X), Wt[None], H[None])
+    one = SOLVERS[solver](point)
     one.clear_steps(point)
     one.update(point, first)
     loose = solver in ("gcd", "alspgrad")  # these solve their subproblem to a tolerance
@@ -82,9 +93,10 @@ def test_alspgrad_subproblem_ends_near_the_nonnegative_least_squares_solution(rn
     A = rng.random((40, 4))
     B = rng.standard_normal((40, p))
     F = np.ones((4, p))
-    solver = SOLVERS["alspgrad"]()
+    point = Point(wrap(np.ones((p, p))), F[None], F[None])
+    solver = SOLVERS["alspgrad"](point)
     for _ in range(20):
-        solver.update_(F, A.T @ A, A.T @ B)
+        solver.update_(point, F[None], (A.T @ A)[None], (A.T @ B)[None])
     np.testing.assert_allclose(F, np.stack([nnls(A, b)[0] for b in B.T], axis=1), atol=1e-9)
 
 
@@ -131,7 +143,9 @@ def test_alspgrad_leaves_components_without_curvature_alone(rng, dtype):
     A[:, 2] *= 1e-200 if dtype == "d" else 1e-30
     F = rng.random((4, 30)).astype(dtype)
     before = F.copy()
-    SOLVERS["alspgrad"]().update_(F, A.T @ A, A.T @ rng.random((40, 30)).astype(dtype))
+    point = Point(wrap(np.ones((30, 30), dtype)), F[None], F[None])
+    C = A.T @ rng.random((40, 30)).astype(dtype)
+    SOLVERS["alspgrad"](point).update_(point, F[None], (A.T @ A)[None], C[None])
     np.testing.assert_array_equal(F[1:3], before[1:3])
     assert np.isfinite(F).all()
     assert (F[0] != before[0]).any()
@@ -185,7 +199,7 @@ def test_a_component_revived_from_zero_is_not_taken_for_settled(solver, rng):
     Wt = np.stack([X[:, 0], np.zeros(20)])
     H = np.stack([X[0], np.r_[np.zeros(8), rng.random(8)]])
     point, _ = run(solver, X, Wt, H, tol=1e-6, max_iter=500)
-    assert point.fitting_error() < 1e-6
+    assert point.fitting_error < 1e-6
 
 
 def test_limits_and_callback_end_the_run(low_rank):
@@ -225,19 +239,20 @@ def test_point_computes_a_product_once_per_change(low_rank):
     calls = []
     data.HXt = lambda H, out: calls.append("HXt") or np.dot(H, low_rank.T, out=out)
     data.WtX = lambda Wt, out: calls.append("WtX") or np.dot(Wt, low_rank, out=out)
-    point = Point(data, *start(low_rank, 3))
+    point = Point(data, *(F[None] for F in start(low_rank, 3)))
     for _ in range(3):
-        SOLVERS["hals"]().iterate(point)
+        SOLVERS["hals"](point).iterate(point)
         point.objective()
-        point.fitting_error()
+        point.fitting_errors()
     assert calls == ["HXt", "WtX"] * 3
 
 
 @pytest.mark.parametrize("init", INITS)
 def test_objective_from_products_is_the_residual(init, low_rank):
     data = wrap(low_rank)
-    point = Point(data, *INITS[init](data, 4, np.random.default_rng(0)))
-    assert 2 * point.objective() == pytest.approx(data.residual_norm2(point.Wt, point.H), rel=1e-9)
+    Wt, H = INITS[init](data, 4, np.random.default_rng(0))
+    point = Point(data, Wt[None], H[None])
+    assert 2 * point.objective()[0] == pytest.approx(data.residual_norm2(Wt, H), rel=1e-9)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -245,4 +260,4 @@ def test_a_start_far_too_large_does_not_end_at_zero(solver, low_rank):
     Wt, H = start(low_rank, 6)
     point, outcome = run(solver, 1e-6 * low_rank, Wt, H, tol=1e-4, max_iter=5000)
     assert outcome.status is Status.CONVERGED
-    assert point.fitting_error() < 1
+    assert point.fitting_error < 1
