@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from nmfmerge import tensors
 from nmfmerge.data import DataMatrix, wrap
 from nmfmerge.data.scale import unit_exponent
 from nmfmerge.foreign import to_compressed, to_numpy
@@ -20,10 +21,33 @@ from nmfmerge.held import Held
 INIT_NAMES = ("init[0] (W0)", "init[1] (H0)")
 
 
-def check_X(X: Any) -> DataMatrix:
-    """Check the data, take its scale off, and wrap it; float32 and float64 are not copied."""
+def check_X(X: Any, device: Any = None, tf32: bool = False) -> DataMatrix:
+    """Check the data, take its scale off, and wrap it; float32 and float64 are not copied.
+
+    With ``device`` the data go there; results come back as X came.
+    """
     if isinstance(X, DataMatrix):
         return X
+    if not tensors.is_tensor(X):
+        data = _check_on_host(X)
+        if device is None or str(device) == "cpu":
+            return data
+        moved = tensors.device_matrix(tensors.on_device(data.X, device), tf32)
+        moved.give = moved.kernels.to_host  # type: ignore[method-assign]
+        return moved
+    home = X.device
+    X = X if device is None else tensors.on_device(X, device)
+    if X.device.type == "cpu":
+        data = tensors.give_tensors(_check_on_host(tensors.host_matrix(X)))
+    else:
+        data = tensors.device_matrix(X, tf32)
+    if home != X.device:
+        give = data.give
+        data.give = lambda A: give(A).to(home)  # type: ignore[method-assign]
+    return data
+
+
+def _check_on_host(X: Any) -> DataMatrix:
     matrix: Any = _check_sparse(X) if sp.issparse(X) else check_array("X", X)
     if min(matrix.shape) == 0:
         raise ValueError(f"X is empty: its shape is {matrix.shape}; it needs rows and columns")
@@ -44,7 +68,7 @@ def check_X(X: Any) -> DataMatrix:
 
 def check_array(name: str, A: Any) -> np.ndarray:
     """Check that A is a 2-D array of real numbers; return it as float32 or float64."""
-    A = to_numpy(name, A)
+    A = to_numpy(name, tensors.to_numpy(A))
     if np.ma.is_masked(A):
         raise TypeError(f"{name} has masked entries; missing values are not supported: fill them")
     A = np.asarray(A)

@@ -41,6 +41,10 @@ class DataMatrix(ABC):
         self._svd: TruncatedSVD | None = None
         self._keeps_svd = False
 
+    def give(self, A: Any) -> Any:
+        """An array as the user gets it; set where X came as one of another library."""
+        return A
+
     @abstractmethod
     def HXt(self, H: np.ndarray, out: np.ndarray) -> np.ndarray:
         """Cross product (X Hᵀ)ᵀ, r × m, into ``out``."""
@@ -88,14 +92,14 @@ class DataMatrix(ABC):
         return np.ascontiguousarray(F, dtype=self.dtype)
 
     def returned(self, F: Any) -> Any:
-        """A factor of X from one of X / unit²."""
-        return F if self.unit == 1 else F * F.dtype.type(self.unit)
+        """A factor of X from one of X / unit², of the kind that the user gave X in."""
+        return self.give(F if self.unit == 1 else F * F.dtype.type(self.unit))
 
     def shown(self, F: Any) -> Any:
         """A factor of X, read-only, from one of X / unit²."""
         view = F.view() if self.unit == 1 else F * F.dtype.type(self.unit)
         view.flags.writeable = False
-        return view
+        return self.give(view)
 
     def forget_svd(self) -> None:
         """Free the memory of the kept singular vectors, unless `keeping_svd`."""

@@ -32,6 +32,7 @@ class AcceleratedHALS(Solver):
     was, and its next pass, without extrapolation, completes the iteration.
     """
 
+    can_wait = True
     warm_up = HALS
     warm_up_tol = 1e-2
 
@@ -49,6 +50,10 @@ class AcceleratedHALS(Solver):
         """Sweep several times over the components."""
         moved, total, self._decrease = point.kernels.hals_sweep_(F, G, C, _SWEEPS, point.active)[:3]
         return moved, total
+
+    def graph_key(self) -> object:
+        """The first pass, and those near an exact fit, are not like the others."""
+        return self._untried, self._sums_rise
 
     def look(self, point: Point) -> None:
         """See whether some start is so near an exact fit that the rise must be summed."""

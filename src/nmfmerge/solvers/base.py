@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,9 @@ class Solver(ABC):
     order: tuple[Side, Side] = ("W", "H")
     warm_up: "type[Solver] | None" = None  # what goes before it
     warm_up_tol = 0.0  # until no component moves more
+    can_wait = False  # whether it leaves starts alone that are not `Point.active`
+    graph: Any = None  # of passes that a device has recorded
+    passed: Any = None  # the passes that were done last
 
     def __init__(self, point: Point) -> None:
         self._ratio = _no_steps(point)
@@ -41,9 +45,13 @@ class Solver(ABC):
         A start whose step is at most ``tol`` is left as it is from then on.
         """
         self.look(point)
-        if n == 1:
+        if n == 1 or not self.can_wait:
             return point.kernels.to_host(self.iterate(point))[None]
         return point.kernels.several_passes(self, point, tol, n)
+
+    def graph_key(self) -> object:
+        """What decides which operations a pass does."""
+        return None
 
     def look(self, point: Point) -> None:  # noqa: B027
         """Look at numbers of the batch, between passes; by default there is nothing to see."""
@@ -80,6 +88,7 @@ class Solver(ABC):
 
     def select(self, point: Point, rows: Sequence[int]) -> None:
         """Keep some of the starts only; ``point`` is the new batch."""
+        self.graph = self.passed = None
         self._ratio = _no_steps(point)
 
     def tidy_(self, point: Point) -> None:  # noqa: B027

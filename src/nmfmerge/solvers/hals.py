@@ -8,6 +8,8 @@ from nmfmerge.solvers.point import Point
 class HALS(Solver):
     """Cyclic coordinate descent over components, W first."""
 
+    can_wait = True
+
     def update_(self, point: Point, F: Array, G: Array, C: Array) -> Norms:
         """Sweep once over the components."""
         return point.kernels.hals_sweep_(F, G, C, 1, point.active)[:2]

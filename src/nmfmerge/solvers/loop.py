@@ -17,6 +17,7 @@ from nmfmerge.solvers.point import Point
 Callback = Callable[["Progress"], object]
 
 _REPORT_EVERY = 100
+_WORTH_KEEPING = 0.8  # share of starts not ended, above which a batch on a device is not shrunk
 
 
 class OutOfTime(Exception):
@@ -201,7 +202,7 @@ class Loop:
         self.stage, self.tol, self.limits = stage, tol, limits
         self._records = [_Record() for _ in range(point.n_starts)]
         self._rows = list(range(point.n_starts))  # which start each row of the point is
-        self._live: list[int] = []  # those that are iterated: the rows, or none of them
+        self._live: list[int] = []  # those of them that are iterated
         self._aside: dict[int, tuple[Array, Array]] = {}  # factors of starts not in the point
         self._phases = [(solver, 0.0)]
         if solver.warm_up is not None:
@@ -284,6 +285,7 @@ class Loop:
         if not starts:
             return
         self._regroup(starts)
+        self.point.active = None
         self._solver = solver(self.point)
         self._take_up_states(starts)
         self._live = starts
@@ -323,8 +325,9 @@ class Loop:
         n = min(1 if limits.watches else self.point.data.passes_at_once, limits.max_iter - done)
         leaving: set[int] = set()
         for steps in self._solver.passes(self.point, tol, n).tolist():
-            for start, step in zip(self._live, steps, strict=True):
-                if start not in leaving and step == step:  # not NaN: it was not taken back
+            for start, step in zip(self._rows, steps, strict=True):
+                done = start in leaving or start not in self._live
+                if not done and step == step:  # not NaN: it was not taken back
                     self._note(start, step)
                     if step <= tol:
                         leaving.add(start)
@@ -361,18 +364,22 @@ class Loop:
                 self._phase_of[start] += 1
             elif self._records[start].can_go_on:
                 self._kept[start] = self._solver_state(start)
-        rows = [row for row, start in enumerate(self._rows) if start not in starts]
+        live = [start for start in self._live if start not in starts]
+        rows = [self._rows.index(start) for start in live]
+        if self.point.active is not None:  # shrinking takes time on a device: not for a few
+            self.point.active[[self._rows.index(start) for start in starts]] = False
+            if len(rows) > _WORTH_KEEPING * len(self._rows):
+                rows = []
         if not rows:  # the point stays as it is
-            self._live = []
+            self._live = live
             return
         copy_factor = self.point.kernels.copy
-        for start in starts:
+        for start in set(self._rows) - set(live):
             Wt, H = self._factors_of(start)
             self._aside[start] = copy_factor(Wt), copy_factor(H)
         point, solver = self.point.select(rows), copy(self._solver)
         assert solver is not None
         solver.select(point, rows)
-        live = [self._rows[row] for row in rows]
         self.point, self._solver, self._rows, self._live = point, solver, live, live
 
     def _check_limits(self) -> None:

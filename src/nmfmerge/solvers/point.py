@@ -158,7 +158,9 @@ class _Part:
 
     def __init__(self, point: Point, side: Side, held: np.ndarray) -> None:
         F = point.factor(side)
-        self.free, self.held = np.flatnonzero(~held), np.flatnonzero(held)
+        self.free, self.held = (
+            point.kernels.indices(np.flatnonzero(mask), F) for mask in (~held, held)
+        )
         self.F_held = point.kernels.contiguous(F[:, self.held])
         self.product: Array = None  # with X, once it is computed
         shape = (len(F), len(self.free), F.shape[2])
