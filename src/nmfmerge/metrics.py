@@ -7,7 +7,7 @@ from scipy.linalg import lstsq
 from scipy.optimize import linear_sum_assignment
 
 from nmfmerge import validation as check
-from nmfmerge.data import DataMatrix
+from nmfmerge.data import Array, DataMatrix
 from nmfmerge.kernels import blas_for, gram64
 from nmfmerge.likeness import permutation_measure
 from nmfmerge.merge import MergeTree, merge
@@ -33,7 +33,7 @@ def kkt_residual(X: Any, W: np.ndarray, H: np.ndarray) -> float:
     point = Point(data, Wt[None], H[None])
     total = 0.0
     for subproblem in (point.subproblem("W"), point.subproblem("H")):
-        F, G, C = (A[0] for A in subproblem)
+        F, G, C = (data.kernels.to_host(A[0]) for A in subproblem)
         curvature = np.diag(G).astype(np.float64)
         gradient = (G @ F - C).astype(np.float64)
         safe = np.where(curvature > 0, curvature, 1)[:, None]
@@ -120,10 +120,11 @@ def next_merges(W: np.ndarray, H: np.ndarray) -> MergeTree:
     return merge(np.ascontiguousarray(W.T), np.ascontiguousarray(H), 1)[2]
 
 
-def _check(X: Any, W: Any, H: Any) -> tuple[DataMatrix, np.ndarray, np.ndarray]:
+def _check(X: Any, W: Any, H: Any) -> tuple[DataMatrix, Array, Array]:
     data = check.check_X(X)
     W, H = check.check_factors(W, H)
-    return data, *check.check_fit(W, H, data, len(H))
+    Wt, H = check.check_fit(W, H, data, len(H))
+    return data, data.place(Wt), data.place(H)
 
 
 def _unit_columns(W1: Any, W2: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from nmfmerge import tensors
 from nmfmerge import validation as check
 from nmfmerge.checkpoint import Checkpoint
 from nmfmerge.data import DataMatrix
@@ -288,6 +289,7 @@ def merge_components(
     tree : MergeTree
         What was merged, and at what penalty.
     """
+    given = W
     W, H = check.check_factors(W, H)
     dtype = np.result_type(W, H)
     n_components = check.check_integer("n_components", n_components, low=1)
@@ -305,7 +307,7 @@ def merge_components(
         np.inf if largest is None else largest,
         order,
     )
-    return Wt.T, H, tree
+    return tensors.like(Wt.T, given), tensors.like(H, given), tree
 
 
 def transform(X: Any, H: np.ndarray) -> np.ndarray:
@@ -331,9 +333,11 @@ def transform(X: Any, H: np.ndarray) -> np.ndarray:
             "length of the rows of X"
         )
     H = np.ascontiguousarray(H / data.unit, dtype=data.dtype)
+    placed = data.place(H)
     with blas_for(data.blas_flops(len(H))):
-        HXt = data.HXt(H, out=np.empty((len(H), data.shape[0]), data.dtype))
-        return nnls_columns(gram64(H), HXt).T * data.dtype.type(data.unit)
+        HXt = data.HXt(placed, out=data.kernels.empty((len(H), data.shape[0]), placed))
+        Wt = nnls_columns(gram64(H), data.kernels.to_host(HXt))
+    return data.give(Wt.T * data.dtype.type(data.unit))
 
 
 def _prepare(
@@ -362,6 +366,7 @@ def _prepare(
     rng = check.check_random_state(random_state)
     inits = check.check_inits(init, n_init, INITS)
     data = check.check_X(X, device, bool(tf32))
+    check.check_solver_fits(solver, data)
     r = check.check_n_components(n_components, data.shape)
     held = check.check_hold(hold, inits[0], r)
     seeds = _seeds(random_state, rng, inits)

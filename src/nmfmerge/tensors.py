@@ -33,13 +33,13 @@ def to_numpy(A: Any) -> Any:
     return A.cpu().numpy()
 
 
-def like(result: Any, *given: Any) -> Any:
-    """An array as a tensor where the first of what was given is one; else as it is."""
-    if not given or not is_tensor(given[0]):
+def like(result: np.ndarray, given: Any) -> Any:
+    """An array as a tensor where another is, if that is one; else as it is."""
+    if not is_tensor(given):
         return result
     import torch
 
-    return torch.from_numpy(np.ascontiguousarray(result)).to(given[0].device)
+    return torch.from_numpy(np.ascontiguousarray(result)).to(given.device)
 
 
 def host_matrix(X: "torch.Tensor") -> Any:

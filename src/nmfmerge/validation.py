@@ -66,6 +66,15 @@ def _check_on_host(X: Any) -> DataMatrix:
     return wrap(matrix, unit_exponent(float(high)))
 
 
+def check_solver_fits(solver: Any, data: DataMatrix) -> None:
+    """Check that the solver can work where X is."""
+    if not solver.on_devices and data.passes_at_once > 1:
+        raise ValueError(
+            f"solver={solver.name!r} works on the CPU only; on a device use 'accelerated', 'hals' "
+            "or 'mu'"
+        )
+
+
 def check_array(name: str, A: Any) -> np.ndarray:
     """Check that A is a 2-D array of real numbers; return it as float32 or float64."""
     A = to_numpy(name, tensors.to_numpy(A))

@@ -59,6 +59,11 @@ def to_host(A):
     return A
 
 
+def from_host(A, like):
+    """An array of NumPy where ``like`` is."""
+    return A
+
+
 def rise(F, G, C, old):
     """½⟨F, G F⟩ − ⟨C, F⟩ less its value at ``old``: the gradient between the two, along the step.
 

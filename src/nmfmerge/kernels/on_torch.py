@@ -62,6 +62,11 @@ def to_host(A: torch.Tensor) -> np.ndarray:
     return A.detach().cpu().numpy()
 
 
+def from_host(A: np.ndarray, like: torch.Tensor) -> torch.Tensor:
+    """An array of NumPy as a tensor where ``like`` is."""
+    return torch.from_numpy(A).to(like.device)
+
+
 def nan_where(mask: torch.Tensor, A: torch.Tensor) -> torch.Tensor:
     """A with NaN where the mask is true."""
     return torch.where(mask, torch.nan, A)

@@ -32,6 +32,7 @@ class AcceleratedHALS(Solver):
     was, and its next pass, without extrapolation, completes the iteration.
     """
 
+    name = "accelerated"
     can_wait = True
     warm_up = HALS
     warm_up_tol = 1e-2
@@ -42,6 +43,7 @@ class AcceleratedHALS(Solver):
         # The first side to be updated needs one more copy than the other, so it is the smaller one.
         self.sides: tuple[Side, Side] = ("W", "H") if m <= n else ("H", "W")
         self._momentum = _Momentum.at(point, self.sides)
+        self._to_host = point.kernels.to_host
         self._untried = True  # the first pass is plain: there is no last move yet
         self._sums_rise = False
         self._decrease: Array = 0.0
@@ -96,7 +98,10 @@ class AcceleratedHALS(Solver):
         if self._untried:
             swept[:] = F
             return None
-        point.kernels.extrapolate_(F, swept, self._momentum.next_weight())
+        weight = self._momentum.next_weight()
+        point.kernels.extrapolate_(
+            F, swept, weight if point.active is None else weight * point.active
+        )
         if self._sums_rise:
             more = point.kernels.rise(*point.subproblem(side), point.free(side, swept))
             rise = more if rise is None else rise + more
@@ -123,17 +128,18 @@ class AcceleratedHALS(Solver):
         self._momentum = self._momentum.select(point, rows)
 
     def state(self) -> dict[str, np.ndarray]:
-        """The momentum."""
-        return self._momentum.as_arrays()
+        """The momentum, on the host."""
+        return {name: self._to_host(A) for name, A in self._momentum.as_arrays().items()}
 
     def continue_from(self, point: Point, state: dict[str, np.ndarray]) -> None:
         """Take up the momentum of another solver; refuse arrays of other names, shapes or types."""
-        if _layout(state) != _layout(self._momentum.as_arrays()):
+        if _layout(state) != _layout(self.state()):
             raise ValueError(
                 "the state of the solver in the checkpoint does not fit the data; delete the "
                 "checkpoint to begin anew"
             )
-        self._momentum = _Momentum.from_arrays(state)
+        placed = {name: point.kernels.from_host(A, point.H) for name, A in state.items()}
+        self._momentum = _Momentum.from_arrays(placed)
         self._untried = False
 
 
@@ -174,13 +180,13 @@ class _Momentum:
         swept = {side: take(F, rows) for side, F in self.swept.items()}
         return _Momentum(swept, *(take(getattr(self, name), rows) for name in _ARRAYS))
 
-    def as_arrays(self) -> dict[str, np.ndarray]:
+    def as_arrays(self) -> dict[str, Array]:
         """Everything, as arrays."""
         own = {name.replace("_", " "): getattr(self, name) for name in _ARRAYS}
         return own | {f"swept {side}": F for side, F in self.swept.items()}
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> "_Momentum":
+    def from_arrays(cls, arrays: dict[str, Array]) -> "_Momentum":
         """Undo `as_arrays`."""
         swept: dict[Side, Any] = {side: arrays[f"swept {side}"] for side in ("W", "H")}
         return cls(swept, *(arrays[name.replace("_", " ")] for name in _ARRAYS))

@@ -30,6 +30,8 @@ class ALSPGrad(Solver):
     α on F' is one of length α/G_tt on row t of F, and slope and curve are the same for both.
     """
 
+    name = "alspgrad"
+    on_devices = False
     order = ("H", "W")
 
     def __init__(self, point: Point) -> None:

@@ -22,6 +22,8 @@ class Solver(ABC):
     order: tuple[Side, Side] = ("W", "H")
     warm_up: "type[Solver] | None" = None  # what goes before it
     warm_up_tol = 0.0  # until no component moves more
+    name = ""  # as users know it
+    on_devices = True  # whether it works on tensors of a device
     can_wait = False  # whether it leaves starts alone that are not `Point.active`
     graph: Any = None  # of passes that a device has recorded
     passed: Any = None  # the passes that were done last

@@ -8,6 +8,7 @@ from nmfmerge.solvers.point import Point
 class HALS(Solver):
     """Cyclic coordinate descent over components, W first."""
 
+    name = "hals"
     can_wait = True
 
     def update_(self, point: Point, F: Array, G: Array, C: Array) -> Norms:

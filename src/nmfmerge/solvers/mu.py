@@ -10,6 +10,7 @@ from nmfmerge.solvers.point import Point
 class MU(Solver):
     """Multiplicative updates, H first. Zeros stay zero, so it is poor from plain NNDSVD."""
 
+    name = "mu"
     order = ("H", "W")
 
     def update_(self, point: Point, F: Array, G: Array, C: Array) -> Norms:
