@@ -70,17 +70,31 @@ def compare(data: DataMatrix, Wt: Array, H: Array, best: int) -> Likeness:
         for norm in norms
     )
     W_grams = _divided(own[0], norms[0][:, :, None] * norms[0][:, None, :])
-    mismatches = [_mismatch(W_grams[best], G, S) for G, S in zip(W_grams, cosines[0], strict=True)]
-    subspace, permutation = np.array(mismatches).T
+    subspace, permutation = _mismatches(W_grams[best], W_grams, cosines[0])
     return Likeness(similarity, subspace, permutation, (Wt, H), (w_recipes, h_recipes))
 
 
-def _mismatch(G1: np.ndarray, G2: np.ndarray, S: np.ndarray) -> tuple[float, float]:
-    """Subspace and permutation mismatch of two W with unit columns, from G1, G2 and S = W1ᵀW2."""
-    R1 = np.linalg.pinv(G1, hermitian=True) @ S
-    R2 = np.linalg.pinv(G2, hermitian=True) @ S.T
-    apart = np.trace(G1) - np.sum(S.T * R2) + np.trace(G2) - np.sum(S * R1)
-    return max(0.0, float(apart)), float(np.mean([permutation_measure(R) for R in (R1, R2)]))
+def _mismatches(G1: np.ndarray, G2: np.ndarray, S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Subspace and permutation mismatch of W1 with each W2, from Grams and S = W1ᵀW2.
+
+    All columns have unit norm.
+    """
+    St = S.swapaxes(1, 2)
+    R1, R2 = _solved(np.broadcast_to(G1, G2.shape), S), _solved(G2, St)
+    apart = np.trace(G1) - np.sum(St * R2, axis=(1, 2))
+    apart += np.trace(G2, axis1=1, axis2=2) - np.sum(S * R1, axis=(1, 2))
+    measures = [permutation_measure(R) for R in np.concatenate([R1, R2])]
+    return np.maximum(apart, 0), np.mean(np.reshape(measures, (2, -1)), axis=0)
+
+
+def _solved(G: np.ndarray, S: np.ndarray) -> np.ndarray:
+    """G⁺S for each Gram G, some of which may be singular."""
+    ridge = 1e-14 * np.eye(G.shape[1])  # zero components
+    R = np.linalg.solve(G + ridge, S)
+    off = np.abs(G @ R - S).max(axis=(1, 2)) > 1e-9
+    for i in np.flatnonzero(off | ~np.isfinite(R).all(axis=(1, 2))):
+        R[i] = np.linalg.pinv(G[i], hermitian=True) @ S[i]
+    return R
 
 
 def permutation_measure(R: np.ndarray) -> float:

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from time import perf_counter
@@ -14,13 +15,15 @@ from nmfmerge.checkpoint import Checkpoint, StartState, State
 from nmfmerge.data import Array, Check, DataMatrix
 from nmfmerge.held import Held
 from nmfmerge.init import INITS, Factors
-from nmfmerge.kernels import blas_for
+from nmfmerge.kernels import available_threads, blas_for
 from nmfmerge.likeness import compare
 from nmfmerge.merge import merge_plan
 from nmfmerge.recover import recover
 from nmfmerge.result import Factorization, Stage, Start, Status
 from nmfmerge.solvers import Limits, Loop, LoopState, Outcome, OutOfTime, Point, Solver
 from nmfmerge.solvers.point import percent
+
+_WORTH_THREADS = 16  # starts, from which threads pay that draw them
 
 
 class Interrupted(KeyboardInterrupt):
@@ -97,13 +100,22 @@ class Run:
             return
         began, self._last_stage = perf_counter(), "start"
         try:
-            starts = [start.factors(self.limits.check_time) for start in self.beginnings]
-            self._begin(starts, began)
+            self._begin(self._factors_to_begin_with(), began)
         except OutOfTime:  # factors that take no time; a checkpoint would continue from them
             rng = np.random.default_rng(0)
             start = INITS["random"](self.data, self.n_components, rng, None)
             self._begin([start for _ in self.beginnings], began)
             raise
+
+    def _factors_to_begin_with(self) -> list[Factors]:
+        """The factors of every start; random numbers are drawn by several threads."""
+        first, *others = self.beginnings
+        check = self.limits.check_time
+        factors = [first.factors(check)]
+        if len(others) < _WORTH_THREADS:
+            return factors + [start.factors(check) for start in others]
+        with ThreadPoolExecutor(available_threads()) as pool:
+            return factors + list(pool.map(lambda start: start.factors(check), others))
 
     def _begin(self, starts: list[Factors], began: float) -> None:
         Wt, H = (self.data.place(_stacked([start[side] for start in starts])) for side in (0, 1))

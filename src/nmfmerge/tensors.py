@@ -119,7 +119,9 @@ def on_device(X: Any, device: Any) -> "torch.Tensor":
         if sp.issparse(X):
             X = X.tocsr()
             rows, columns, values = map(torch.from_numpy, (X.indptr, X.indices, X.data))
-            return torch.sparse_csr_tensor(rows, columns, values, size=X.shape).to(device)
+            return torch.sparse_csr_tensor(
+                rows, columns, values, size=X.shape, check_invariants=False
+            ).to(device)
         return torch.from_numpy(np.ascontiguousarray(X)).to(device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).strip().splitlines()[0]

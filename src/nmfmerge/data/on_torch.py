@@ -68,13 +68,13 @@ class TorchData(DataMatrix):
     def _product(self, F: Array, A: Array, At: Array, out: Array) -> Array:
         """F Aᵀ into ``out``; At is Aᵀ."""
         if self.is_sparse:
-            out.copy_((A @ F.T).T)
+            torch.mul((A @ F.T).T, self.scale, out=out)
         elif self.tf32 and F.is_cuda and F.dtype == torch.float32:
             with _TF32():
-                torch.mm(F, At, out=out)
+                torch.addmm(out, F, At, beta=0, alpha=self.scale, out=out)
         else:
-            torch.mm(F, At, out=out)
-        return out.mul_(self.scale) if self.scale != 1 else out
+            torch.addmm(out, F, At, beta=0, alpha=self.scale, out=out)
+        return out
 
     def gram(self, F: Array, out: Array) -> Array:
         """F Fᵀ of each start into ``out``."""
@@ -195,4 +195,6 @@ def _transposed(X: torch.Tensor) -> torch.Tensor:
     order = torch.argsort(column, stable=True)
     ends = torch.cumsum(torch.bincount(column, minlength=n), 0)
     starts = torch.cat([ends.new_zeros(1), ends])
-    return torch.sparse_csr_tensor(starts, row[order], X.values()[order], size=(n, m))
+    return torch.sparse_csr_tensor(
+        starts, row[order], X.values()[order], size=(n, m), check_invariants=False
+    )

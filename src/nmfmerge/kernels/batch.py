@@ -29,16 +29,6 @@ def copy(A):
     return A.copy()
 
 
-def nan_where(mask, A):
-    """A with NaN where the mask is true."""
-    return np.where(mask, np.nan, A)
-
-
-def perhaps_any(mask):
-    """Whether any is true, as far as that can be said without waiting."""
-    return bool(mask.any())
-
-
 def take(A, rows):
     """A copy of some starts."""
     return A[rows]
@@ -62,6 +52,10 @@ def to_host(A):
 def from_host(A, like):
     """An array of NumPy where ``like`` is."""
     return A
+
+
+def fit_noted(sweep):
+    """Nothing: sweeps on a CPU do not note ⟨C, F⟩."""
 
 
 def rise(F, G, C, old):

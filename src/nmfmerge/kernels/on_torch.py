@@ -10,11 +10,29 @@ from typing import Any
 import numpy as np
 import torch
 
-from nmfmerge.kernels.momentum import BOUND_GROWTH, GROWTH, SHRINK
-from nmfmerge.kernels.torch_hals import extrapolate_, hals_sweep_
+from nmfmerge.kernels.torch_kernels import (
+    extrapolate_,
+    hals_sweep_,
+    judge_,
+    largest_step,
+    mu_step_,
+    note_steps_,
+    rise,
+    settle_,
+)
 
-__all__ = ["extrapolate_", "hals_sweep_"]
+__all__ = [
+    "extrapolate_",
+    "hals_sweep_",
+    "judge_",
+    "largest_step",
+    "mu_step_",
+    "note_steps_",
+    "rise",
+    "settle_",
+]
 
+_LAUNCHES_HIDDEN = 8_000_000  # numbers in the factors from which the device is never idle
 _CHUNK = 8192  # columns at a time, where float32 is summed in float64
 
 
@@ -67,16 +85,6 @@ def from_host(A: np.ndarray, like: torch.Tensor) -> torch.Tensor:
     return torch.from_numpy(A).to(like.device)
 
 
-def nan_where(mask: torch.Tensor, A: torch.Tensor) -> torch.Tensor:
-    """A with NaN where the mask is true."""
-    return torch.where(mask, torch.nan, A)
-
-
-def perhaps_any(mask: torch.Tensor) -> bool:
-    """True: only waiting for the device could tell."""
-    return True
-
-
 # Passes of a solver
 
 
@@ -86,19 +94,34 @@ def several_passes(solver: Any, point: Any, tol: float, n: int) -> np.ndarray:
         point.active = numbers(point.n_starts, True, point.H)
     if not point.H.is_cuda:
         return to_host(_passes(solver, point, tol, n))
-    key = (id(point), n, tol, solver.graph_key())
+    kind = solver.graph_key()
+    key = (id(point), n, tol, kind)
     if solver.graph is not None and solver.graph[0] == key:
         solver.graph[1].replay()
-    elif solver.passed == key:  # the kernels are compiled, and the point is as it will be
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            steps = _passes(solver, point, tol, n)
-        solver.graph = key, graph, steps
-        graph.replay()
-    else:
-        solver.passed = key
+        return to_host(solver.graph[2])
+    if kind not in solver.passed or not _is_small(point):  # until then, kernels may be compiled
+        solver.passed = solver.passed | {kind}
         return to_host(_passes(solver, point, tol, n))
-    return to_host(solver.graph[2])
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        steps = _passes(solver, point, tol, n)
+    solver.graph = key, graph, steps
+    graph.replay()
+    return to_host(steps)
+
+
+def worth_shrinking(point: Any, n_live: int) -> bool:
+    """Whether to leave out the starts that have ended.
+
+    That takes a copy, and where launches take longer than their work, passes are to be recorded
+    again.
+    """
+    return n_live <= (0.5 if _is_small(point) else 0.75) * point.n_starts
+
+
+def _is_small(point: Any) -> bool:
+    """Whether launching the operations of a pass takes longer than doing them."""
+    return point.Wt.numel() + point.H.numel() <= _LAUNCHES_HIDDEN
 
 
 def _passes(solver: Any, point: Any, tol: float, n: int) -> torch.Tensor:
@@ -110,20 +133,9 @@ def _passes(solver: Any, point: Any, tol: float, n: int) -> torch.Tensor:
     return steps
 
 
-def note_steps_(ratio: torch.Tensor, moved: torch.Tensor, total: torch.Tensor) -> None:
-    """Raise ratio[i, t] to ‖new − old‖/‖new + old‖ of component t; 0 where it was and is zero."""
-    step = torch.where(total > 0, (moved / total).sqrt(), 0.0)
-    torch.maximum(ratio, step, out=ratio)
-
-
-def largest_step(
-    ratio: torch.Tensor, WtW: torch.Tensor, HHt: torch.Tensor, negligible: float
-) -> torch.Tensor:
-    """Largest ratio of a component whose share of ‖WH‖ is not negligible, for each start."""
-    products = WtW.double() * HHt.double()
-    own = products.diagonal(dim1=1, dim2=2)
-    counts = own > negligible * negligible * products.sum(dim=(1, 2))[:, None]
-    return torch.where(counts, ratio, 0.0).amax(dim=1)
+def fit_noted(sweep: Any) -> torch.Tensor:
+    """⟨C, F⟩ of each start, as a sweep has noted it."""
+    return sweep.fit
 
 
 def inner_products(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
@@ -131,72 +143,9 @@ def inner_products(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
     return (A * B).sum(dim=(1, 2), dtype=torch.float64)
 
 
-def rise(F: torch.Tensor, G: torch.Tensor, C: torch.Tensor, old: torch.Tensor) -> torch.Tensor:
-    """½⟨F, G F⟩ − ⟨C, F⟩ less its value at ``old``: the gradient half-way, along the step."""
-    gradient = torch.baddbmm(C, G, F + old, beta=-1, alpha=0.5)
-    return inner_products(gradient, F - old)
-
-
-def judge_(
-    state: Any,
-    now: torch.Tensor,
-    rise: torch.Tensor | None,
-    limit: float,
-    active: torch.Tensor | None = None,
-) -> None:
-    """Accept the steps that did not raise the objective, and take back the others."""
-    rose = now - state.objective
-    if rise is not None:
-        rose = torch.where(state.objective < limit, rise, rose)
-    active = torch.ones_like(state.rest) if active is None else active
-    back = (rose > 0) & ~state.rest & active
-    kept = active & ~back
-    last_weight = state.last_weight.clone()
-    state.last_weight.copy_(torch.where(kept, state.weight, last_weight))
-    grown = torch.minimum(state.bound, GROWTH * state.weight)
-    shrunk = torch.where(back, state.weight / SHRINK, state.weight)
-    state.weight.copy_(torch.where(kept, grown, shrunk))
-    bound = torch.where(back, last_weight, state.bound)
-    state.bound.copy_(torch.where(kept, (BOUND_GROWTH * bound).clamp(max=1.0), bound))
-    state.objective.copy_(torch.where(kept, now, state.objective))
-    state.rest.copy_(torch.where(active, back, state.rest))
-    state.taken_back.copy_(back)
-
-
-def settle_(
-    first: torch.Tensor,
-    second: torch.Tensor,
-    accepted_first: torch.Tensor,
-    accepted_second: torch.Tensor,
-    taken_back: torch.Tensor,
-    active: torch.Tensor | None = None,
-) -> None:
-    """Go back to the accepted point where a step was taken back; make it the present one elsewhere.
-
-    The second factor of the accepted point is kept by the extrapolation itself.
-    """
-    back = taken_back[:, None, None]
-    first.copy_(torch.where(back, accepted_first, first))
-    second.copy_(torch.where(back, accepted_second, second))
-    accepted_first.copy_(first)
-
-
 def mean_sizes(C: torch.Tensor) -> torch.Tensor:
     """Mean of |C| of each start."""
     return C.abs().mean(dim=(1, 2), dtype=torch.float64)
-
-
-def mu_step_(
-    F: torch.Tensor, G: torch.Tensor, C: torch.Tensor, offset: torch.Tensor, tiny: float
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Update ``F ← F ∘ C / (G F + offset)`` in place; zeros stay zero, tiny values become it."""
-    up = C.clamp(min=0)
-    new = F * (up / (G @ F + offset.to(F.dtype)[:, None, None] + (up - C)))
-    new[new <= tiny] = 0
-    moved = (new - F).square().sum(dim=2, dtype=torch.float64)
-    total = (new + F).square().sum(dim=2, dtype=torch.float64)
-    F.copy_(new)
-    return moved, total
 
 
 # Small matrices times factors, and small numbers of factors

@@ -20,7 +20,6 @@ from nmfmerge.solvers.point import Point, Side
 
 _SWEEPS = 4
 _WEIGHT = 0.5  # of the first extrapolation
-_STEP_SCALE = 2.0  # the displacement of the first sweep, over this, compares with HALS's step
 _CANCELS = 1e5  # times eps·‖X‖²: a smaller objective is too inexact to compare with another
 
 
@@ -47,10 +46,13 @@ class AcceleratedHALS(Solver):
         self._untried = True  # the first pass is plain: there is no last move yet
         self._sums_rise = False
         self._decrease: Array = 0.0
+        self._fit: Array | None = None
 
     def update_(self, point: Point, F: Array, G: Array, C: Array) -> Norms:
         """Sweep several times over the components."""
-        moved, total, self._decrease = point.kernels.hals_sweep_(F, G, C, _SWEEPS, point.active)[:3]
+        sweep = point.kernels.hals_sweep_(F, G, C, _SWEEPS, point.active)
+        moved, total, self._decrease = sweep[:3]
+        self._fit = point.kernels.fit_noted(sweep)
         return moved, total
 
     def graph_key(self) -> object:
@@ -66,42 +68,51 @@ class AcceleratedHALS(Solver):
         """Try a step from every start; return the displacement to compare with HALS's."""
         k, momentum = point.kernels, self._momentum
         first, second = self.sides
+        weight = momentum.next_weight()
+        if point.active is not None:
+            weight *= point.active
         self.clear_steps(point)
-        rise = self._push(point, second)
+        rise = self._push(point, second, weight)
         rise = self._sweep(point, first, rise)
-        rise = self._push(point, first, rise)
+        rise = self._push(point, first, weight, rise)
         rise = self._sweep(point, second, rise)
         self._untried = False
-        step = self.largest_step(point) / _STEP_SCALE
-        k.judge_(momentum, point.objective(), rise, self._limit(point), point.active)
+        step = k.judge_(
+            momentum, point.fit(second, self._fit), point.gram("W"), point.gram("H"), self._ratio,
+            point.data.norm2, rise, self._limit(point), point.negligible, point.active,
+        )  # fmt: skip
         k.settle_(
             point.factor(first), point.factor(second), momentum.accepted,
-            momentum.swept[second], momentum.taken_back, point.active,
+            momentum.swept[second], momentum.taken_back,
         )  # fmt: skip
-        if k.perhaps_any(momentum.taken_back):
-            point.changed(first)
-            point.changed(second)
-        return k.nan_where(momentum.taken_back, step)
+        return step
+
+    def passes(self, point: Point, tol: float, n: int) -> np.ndarray:
+        """Iterate ``n`` times, and note where products are not those of the point any more."""
+        steps = super().passes(point, tol, n)
+        if np.isnan(steps[-1]).any():  # factors were put back
+            point.changed("W")
+            point.changed("H")
+        return steps
 
     def _limit(self, point: Point) -> float:
         return _CANCELS * point.eps * point.data.norm2
 
     def _sweep(self, point: Point, side: Side, rise: Array | None) -> Array | None:
         """Sweep over one factor; return ``rise`` less what the objective fell by."""
-        self._decrease = 0.0
+        self._decrease, self._fit = 0.0, None
         self.update(point, side)
         return None if rise is None else rise - self._decrease
 
-    def _push(self, point: Point, side: Side, rise: Array | None = None) -> Array | None:
+    def _push(
+        self, point: Point, side: Side, weight: Array, rise: Array | None = None
+    ) -> Array | None:
         """Extrapolate one factor along its last move; add what the objective rises by."""
         F, swept = point.factor(side), self._momentum.swept[side]
         if self._untried:
             swept[:] = F
             return None
-        weight = self._momentum.next_weight()
-        point.kernels.extrapolate_(
-            F, swept, weight if point.active is None else weight * point.active
-        )
+        point.kernels.extrapolate_(F, swept, weight)
         if self._sums_rise:
             more = point.kernels.rise(*point.subproblem(side), point.free(side, swept))
             rise = more if rise is None else rise + more

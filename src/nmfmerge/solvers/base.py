@@ -26,7 +26,7 @@ class Solver(ABC):
     on_devices = True  # whether it works on tensors of a device
     can_wait = False  # whether it leaves starts alone that are not `Point.active`
     graph: Any = None  # of passes that a device has recorded
-    passed: Any = None  # the passes that were done last
+    passed: frozenset[object] = frozenset()  # kinds of passes that were done
 
     def __init__(self, point: Point) -> None:
         self._ratio = _no_steps(point)
@@ -84,13 +84,12 @@ class Solver(ABC):
 
     def largest_step(self, point: Point) -> Array:
         """Largest relative displacement noted, of a component that counts."""
-        negligible = point.eps**0.75
         WtW, HHt = point.gram("W"), point.gram("H")
-        return point.kernels.largest_step(self._ratio, WtW, HHt, negligible)
+        return point.kernels.largest_step(self._ratio, WtW, HHt, point.negligible)
 
     def select(self, point: Point, rows: Sequence[int]) -> None:
         """Keep some of the starts only; ``point`` is the new batch."""
-        self.graph = self.passed = None
+        self.graph = None
         self._ratio = _no_steps(point)
 
     def tidy_(self, point: Point) -> None:  # noqa: B027

@@ -17,7 +17,6 @@ from nmfmerge.solvers.point import Point
 Callback = Callable[["Progress"], object]
 
 _REPORT_EVERY = 100
-_WORTH_KEEPING = 0.8  # share of starts not ended, above which a batch on a device is not shrunk
 
 
 class OutOfTime(Exception):
@@ -324,22 +323,22 @@ class Loop:
         done = max(len(self._records[start].steps) for start in self._live)
         n = min(1 if limits.watches else self.point.data.passes_at_once, limits.max_iter - done)
         leaving: set[int] = set()
-        for steps in self._solver.passes(self.point, tol, n).tolist():
-            for start, step in zip(self._rows, steps, strict=True):
-                done = start in leaving or start not in self._live
-                if not done and step == step:  # not NaN: it was not taken back
-                    self._note(start, step)
-                    if step <= tol:
-                        leaving.add(start)
+        steps = self._solver.passes(self.point, tol, n).T.tolist()
+        for row, start in enumerate(self._rows):
+            of_start = [step for step in steps[row] if step == step]  # NaN: it was taken back
+            if start in self._live and of_start:
+                self._note(start, of_start)
+                if of_start[-1] <= tol:
+                    leaving.add(start)
         if any(record.status is Status.CALLBACK for record in self._records):
             for record in self._records:
                 record.status = record.status or Status.CALLBACK
             leaving = set(self._live)
         self._leave(leaving)
 
-    def _note(self, start: int, step: float) -> None:
-        """Record one iteration of one start."""
-        record, limits = self._records[start], self.limits
+    def _note(self, start: int, steps: list[float]) -> None:
+        """Record iterations of one start; if somebody watches, it is one."""
+        record, limits, step = self._records[start], self.limits, steps[-1]
         n_iter, seconds, error = len(record.steps) + 1, limits.elapsed(), float("nan")
         if limits.watches:
             row = self._rows.index(start)
@@ -349,9 +348,9 @@ class Loop:
             if limits.verbose > 1 and n_iter % _REPORT_EVERY == 0:
                 print(f"  {progress}", flush=True)
             error = progress._fitting_error
-        record.steps.append(step)
-        record.seconds.append(seconds)
-        record.errors.append(error)
+        record.steps += steps
+        record.seconds += len(steps) * [seconds]
+        record.errors += len(steps) * [error]
         if record.status is None and step <= self.tol:
             record.status = Status.CONVERGED
 
@@ -368,7 +367,7 @@ class Loop:
         rows = [self._rows.index(start) for start in live]
         if self.point.active is not None:  # shrinking takes time on a device: not for a few
             self.point.active[[self._rows.index(start) for start in starts]] = False
-            if len(rows) > _WORTH_KEEPING * len(self._rows):
+            if not self.point.kernels.worth_shrinking(self.point, len(rows)):
                 rows = []
         if not rows:  # the point stays as it is
             self._live = live

@@ -28,6 +28,7 @@ class Point:
         self.Wt = self.kernels.contiguous(Wt)
         self.H = self.kernels.contiguous(H)
         self.eps = float(np.finfo(data.dtype).eps)
+        self.negligible = self.eps**0.75  # share of ‖WH‖ below which a component does not count
         self.active: Array | None = None  # where starts wait for others on a device: which do not
         n_starts, r, _ = H.shape
         self._gram = {side: self.kernels.empty((n_starts, r, r), self.H) for side in ("W", "H")}
@@ -129,6 +130,12 @@ class Point:
         self._fresh.discard("cross " + other(side))
         self._objective = None
 
+    def fit(self, side: Side, noted: Array | None = None) -> Array:
+        """⟨F, C⟩ of each start, which a sweep may have noted on its way."""
+        if noted is not None and side not in self._parts:
+            return noted
+        return self.kernels.inner_products(self.factor(side), self.cross(side))
+
     def forget_products(self) -> None:
         """Say that anything may have changed, and free the memory of the cross products."""
         self._fresh.clear()
@@ -143,9 +150,8 @@ class Point:
 
     def _compute_objective(self) -> Array:
         side: Side = "H" if "cross H" in self._fresh else "W"
-        fit = self.kernels.inner_products(self.factor(side), self.cross(side))
         model = self.kernels.inner_products(self.gram("W"), self.gram("H"))
-        return (0.5 * self.data.norm2 - fit + 0.5 * model).clip(min=0.0)
+        return (0.5 * self.data.norm2 - self.fit(side) + 0.5 * model).clip(min=0.0)
 
     def fitting_errors(self) -> np.ndarray:
         """100·‖X − WH‖²/‖X‖² from the products at hand; 0 for a zero matrix fitted by zero."""
