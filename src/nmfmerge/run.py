@@ -104,22 +104,30 @@ class Run:
         except OutOfTime:  # factors that take no time; a checkpoint would continue from them
             rng = np.random.default_rng(0)
             start = INITS["random"](self.data, self.n_components, rng, None)
-            self._begin([start for _ in self.beginnings], began)
+            Wt, H = (np.repeat(F[None], self.n_starts, axis=0) for F in start)
+            self._begin((Wt, H), began)
             raise
 
-    def _factors_to_begin_with(self) -> list[Factors]:
+    def _factors_to_begin_with(self) -> Factors:
         """The factors of every start; random numbers are drawn by several threads."""
         first, *others = self.beginnings
         check = self.limits.check_time
-        factors = [first.factors(check)]
-        if len(others) < _WORTH_THREADS:
-            return factors + [start.factors(check) for start in others]
-        with ThreadPoolExecutor(available_threads()) as pool:
-            return factors + list(pool.map(lambda start: start.factors(check), others))
+        begun = first.factors(check)
+        if not others:
+            return begun[0][None], begun[1][None]
+        Wt, H = (np.empty((self.n_starts, *F.shape), F.dtype) for F in begun)
+        Wt[0], H[0] = begun
 
-    def _begin(self, starts: list[Factors], began: float) -> None:
-        Wt, H = (self.data.place(_stacked([start[side] for start in starts])) for side in (0, 1))
-        self._point = self._at(Wt, H)
+        def begin(i: int) -> None:
+            Wt[i], H[i] = self.beginnings[i].factors(check)
+
+        threads = available_threads() if self.n_starts > _WORTH_THREADS else 1
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(begin, range(1, self.n_starts)))
+        return Wt, H
+
+    def _begin(self, factors: Factors, began: float) -> None:
+        self._point = self._at(*(self.data.place(F) for F in factors))
         self._record("start", began)
 
     def _at(self, Wt: Array, H: Array) -> Point:
@@ -411,7 +419,3 @@ class Run:
             ConvergenceWarning,
             stacklevel=4,
         )
-
-
-def _stacked(factors: list[np.ndarray]) -> np.ndarray:
-    return factors[0][None] if len(factors) == 1 else np.stack(factors)

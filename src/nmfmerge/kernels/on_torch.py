@@ -32,7 +32,7 @@ __all__ = [
     "settle_",
 ]
 
-_LAUNCHES_HIDDEN = 8_000_000  # numbers in the factors from which the device is never idle
+_LEAST_SHARE = 0.75  # of starts that go on in a batch, below which it is shrunk to them
 _CHUNK = 8192  # columns at a time, where float32 is summed in float64
 
 
@@ -89,48 +89,51 @@ def from_host(A: np.ndarray, like: torch.Tensor) -> torch.Tensor:
 
 
 def several_passes(solver: Any, point: Any, tol: float, n: int) -> np.ndarray:
-    """Iterate ``n`` times without waiting for the device, which is looked at once in the end."""
+    """Iterate ``n`` times without waiting for the device, which is looked at once in the end.
+
+    On a GPU a pass is recorded once as a graph, and played again: launching its operations one by
+    one takes longer than they do. The pass before has compiled its kernels.
+    """
     if point.active is None:
         point.active = numbers(point.n_starts, True, point.H)
-    if not point.H.is_cuda:
-        return to_host(_passes(solver, point, tol, n))
-    kind = solver.graph_key()
-    key = (id(point), n, tol, kind)
-    if solver.graph is not None and solver.graph[0] == key:
-        solver.graph[1].replay()
-        return to_host(solver.graph[2])
-    if kind not in solver.passed or not _is_small(point):  # until then, kernels may be compiled
-        solver.passed = solver.passed | {kind}
-        return to_host(_passes(solver, point, tol, n))
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        steps = _passes(solver, point, tol, n)
-    solver.graph = key, graph, steps
-    graph.replay()
+    steps = numbers((n, point.n_starts), np.nan, point.H)
+    for i in range(n):
+        key = (id(point), tol, solver.graph_key())
+        if solver.graph is not None and solver.graph[0] == key:
+            solver.graph[1].replay()
+            steps[i] = solver.graph[2]
+            continue
+        steps[i] = _pass(solver, point, tol)
+        if point.H.is_cuda and solver.graph_key() == key[2]:
+            solver.graph = key, *_recorded(solver, point, tol)
     return to_host(steps)
 
 
+def _pass(solver: Any, point: Any, tol: float) -> torch.Tensor:
+    """One pass; starts that have come to ``tol`` take no part in the next."""
+    step = solver.iterate(point)
+    step = torch.where(point.active, step, torch.nan)
+    point.active &= ~(step <= tol)
+    return step
+
+
+def _recorded(solver: Any, point: Any, tol: float) -> tuple[Any, torch.Tensor]:
+    """A pass as a graph, which was not done, and where its steps will be."""
+    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        graph.capture_begin(capture_error_mode="thread_local")
+        try:
+            step = _pass(solver, point, tol)
+        finally:
+            graph.capture_end()
+    torch.cuda.current_stream().wait_stream(stream)
+    return graph, step
+
+
 def worth_shrinking(point: Any, n_live: int) -> bool:
-    """Whether to leave out the starts that have ended.
-
-    That takes a copy, and where launches take longer than their work, passes are to be recorded
-    again.
-    """
-    return n_live <= (0.5 if _is_small(point) else 0.75) * point.n_starts
-
-
-def _is_small(point: Any) -> bool:
-    """Whether launching the operations of a pass takes longer than doing them."""
-    return point.Wt.numel() + point.H.numel() <= _LAUNCHES_HIDDEN
-
-
-def _passes(solver: Any, point: Any, tol: float, n: int) -> torch.Tensor:
-    steps = numbers((n, point.n_starts), np.nan, point.H)
-    for i in range(n):
-        step = solver.iterate(point)
-        steps[i] = torch.where(point.active, step, torch.nan)
-        point.active &= ~(steps[i] <= tol)
-    return steps
+    """Whether to leave out the starts that have ended, which takes a copy and a new graph."""
+    return n_live <= _LEAST_SHARE * point.n_starts
 
 
 def fit_noted(sweep: Any) -> torch.Tensor:

@@ -25,8 +25,7 @@ class Solver(ABC):
     name = ""  # as users know it
     on_devices = True  # whether it works on tensors of a device
     can_wait = False  # whether it leaves starts alone that are not `Point.active`
-    graph: Any = None  # of passes that a device has recorded
-    passed: frozenset[object] = frozenset()  # kinds of passes that were done
+    graph: Any = None  # of a pass that a device has recorded
 
     def __init__(self, point: Point) -> None:
         self._ratio = _no_steps(point)
