@@ -95,6 +95,7 @@ def _draw_errors(ax: Axes, result: Factorization, named: bool) -> None:
     ax.set_xlabel("error above the best (% of it)")
     ax.set_title("fitting error")
     tidy(ax)
+    ax.tick_params(axis="y", pad=9)  # room for the star
 
 
 def _percent_ticks(ax: Axes, ratio: float) -> None:

@@ -107,7 +107,9 @@ def _stages(result: Factorization) -> str:
         for stage in result.stages
     )
     head = ("Stage", "Components", "Iterations", "Fitting error", "Time", "Ended")
-    return table(head, rows, "The stages of the run", text=(0, 5))
+    n = len(result.starts)
+    of_best = f"The stages of the best start; times are those of all {n} starts together"
+    return table(head, rows, of_best if n else "The stages of the run", text=(0, 5))
 
 
 def rank(story: Story) -> str:
@@ -266,7 +268,7 @@ def convergence(story: Story) -> str:
         "Fitting error and step against time, with the stages shaded",
         "Above, the fitting error where it was computed: after each stage at least. Below, the "
         "largest relative change of a component in an iteration; a stage ends when it falls below "
-        "its tolerance.",
+        f"its tolerance.{' All of it is that of the best start.' * bool(story.result.starts)}",
     )
 
 

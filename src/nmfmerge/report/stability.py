@@ -29,18 +29,20 @@ def care(result: Factorization, names: Sequence[str]) -> list[str]:
 
 def _found_from(result: Factorization, m: int, group: list[int], names: Sequence[str]) -> str:
     """How much is lost without components that are found from m starts only."""
-    it, they, verb = ("it", "it", "is") if len(group) == 1 else ("them", "they", "are")
+    alone = len(group) == 1
+    it, they, verb = ("it", "it", "is") if alone else ("them", "they", "are")
     which = _listed([names[k] for k in group])
     found = f"C{which[1:]} {verb} found from {m} of {len(result.starts)} starts only"
     without = [s for s in result.starts if (s.similarity[group] < SAME_COMPONENT).any()]
     above = min(_excess(result, start.fitting_error) for start in without)
     if above <= LONELY:
         return (
-            f"{found}: solutions without {it} fit the data nearly as well (error "
+            f"{found}: solutions without {it} fit the data nearly as well (an error "
             f"{percent(100 * above)} higher). Do not rest a conclusion on {it} alone."
         )
     return (
-        f"{found}; the other starts ended with an error at least {percent(100 * above)} higher. "
+        f"{found}; starts that missed {'it' if alone else 'one of them'} ended with an error at "
+        f"least {percent(100 * above)} higher. "
         f"More starts would tell whether {they} can be relied on."
     )
 
@@ -94,9 +96,9 @@ def _components(result: Factorization) -> str:
         [f"{_listed([numbers[k] for k in group])} from {m} of {n}" for m, group in missed.items()]
     )
     n_missed = r - n_always
-    them = "it" if n_missed == 1 else "them"
+    these = "this one" if n_missed == 1 else f"these {n_missed}"
     separator = ":" if n_always == 0 else ","
-    return f"{always} found from every start{separator} {rest}; treat {them} with care"
+    return f"{always} found from every start{separator} {rest}; treat {these} with care"
 
 
 def _not_always(result: Factorization) -> dict[int, list[int]]:
