@@ -142,11 +142,15 @@ class Start:
         """How it began, with its seed."""
         return self.init if self.seed is None else f"{self.init} {self.seed}"
 
+    @property
+    def n_found(self) -> int:
+        """How many components of the best solution it found: similarity of at least 0.9."""
+        return int((self.similarity >= SAME_COMPONENT).sum())
+
     def __str__(self) -> str:
-        found = int((self.similarity >= SAME_COMPONENT).sum())
         return (
             f"{self.name:<18} {self.fitting_error:>10.6g} % {self.n_iter:>6} iterations  "
-            f"{found} of {len(self.similarity)} components of the best  {self.status}"
+            f"{self.n_found} of {len(self.similarity)} components of the best  {self.status}"
         )
 
 

@@ -21,7 +21,14 @@ from nmfmerge.cli.common import (
 )
 from nmfmerge.cli.messages import in_options, show
 from nmfmerge.cli.progress import LiveLine
-from nmfmerge.cli.settings import FLAGS, LIMITS, add_settings, chosen_settings, setting_words
+from nmfmerge.cli.settings import (
+    FLAGS,
+    LIMITS,
+    add_settings,
+    chosen_settings,
+    setting_words,
+    settle_starts,
+)
 from nmfmerge.cli.unfinished import Unfinished
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.folder import Fit, FolderError, check_output, is_fit, write
@@ -49,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     """Fit, or go on with a fit, and write it."""
     output = given.output or Path(f"{given.file.name}.nmf")
+    settle_starts(given)
     about = how_made(given, setting_words(given), chosen_settings(given))
     unfinished = Unfinished(output)
     if not unfinished.exists() and (fit := _earlier_fit(given, output, about)):
@@ -97,7 +105,7 @@ def _refuse_to_lose(given: argparse.Namespace, unfinished: Unfinished) -> None:
 def _fit(given: argparse.Namespace, data: Dataset, unfinished: Unfinished) -> Factorization:
     settings = chosen_settings(given)
     warm_up(given.solver, data)
-    live = LiveLine()
+    live = LiveLine(n_starts=given.n_init)
 
     def show_warning(message: Any, *_: Any, **__: Any) -> None:
         live.clear()
@@ -150,7 +158,7 @@ def _tell(given: argparse.Namespace, output: Path, result: Factorization, text: 
 
 def _identity(about: dict[str, Any]) -> dict[str, Any]:
     """What decides the result of a fit: data, how they are read, and all settings but limits."""
-    settings = about.get("settings", {})
+    settings = {"n_init": 1} | about.get("settings", {})  # there were fits without this setting
     reading = {"reading": about.get("reading", {}), "data": about.get("data_sha256")}
     return reading | {name: settings[name] for name in settings if name not in LIMITS}
 
@@ -159,9 +167,19 @@ def _in_words(found: dict[str, tuple[Any, Any]]) -> str:
     """Differences of two runs in options."""
     data = {"data", "shape", "dtype", "reading"} & set(found)
     words = ["other data, or read otherwise"] if data else []
+    if "starts" in found:
+        found = {name: pair for name, pair in found.items() if name != "starts"} | _of_starts(
+            *found["starts"]
+        )
     words += [
         f"{FLAGS.get(name, name)} {saved}, now {present}"
         for name, (saved, present) in found.items()
         if name not in data
     ]
     return "; ".join(words)
+
+
+def _of_starts(saved: list[list[Any]], present: list[list[Any]]) -> dict[str, tuple[Any, Any]]:
+    """How two lists of starts, of a word and a seed each, differ in settings but the seed."""
+    settings = {"init": (saved[0][0], present[0][0]), "n_init": (len(saved), len(present))}
+    return {name: pair for name, pair in settings.items() if pair[0] != pair[1]}

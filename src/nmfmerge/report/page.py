@@ -19,6 +19,7 @@ from nmfmerge.result_path import RankPath
 _SECTIONS: dict[str, tuple[str, Callable[[Story], str]]] = {
     "summary": ("Summary", sections.summary),
     "rank": ("Which rank?", sections.rank),
+    "starts": ("From several starts", sections.starts),
     "components": ("Components", sections.components),
     "fit": ("Fit", sections.fit),
     "convergence": ("Convergence", sections.convergence),
