@@ -251,7 +251,7 @@ def _pack(state: State) -> tuple[Record, Arrays]:
 def _unpack(record: Record, arrays: Arrays) -> State:
     """Undo `_pack`."""
     if sorted(arrays) != record["arrays"]:
-        raise ValueError("its arrays are not those that it lists")
+        raise ValueError("its list of entries does not agree with its entries")
     own = [_with_prefix(arrays, f"{i} ") for i in range(len(record["starts"]))]
     starts = [
         StartState(*unpack_run(of_start, mine))

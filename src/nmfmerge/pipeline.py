@@ -365,11 +365,13 @@ def _prepare(
 
 
 def _seeds(random_state: Any, rng: np.random.Generator, inits: list[Any]) -> list[int | None]:
-    """A seed for each random start after the first, which uses ``random_state`` itself."""
+    """A seed for each random start; a single one takes its numbers from a generator itself."""
     known = random_state is None or isinstance(random_state, Integral)
+    if not known and len(inits) == 1:
+        return [None]
     base = int(random_state or 0) if known else int(rng.integers(2**32))
     seeds = np.random.SeedSequence(base).generate_state(len(inits)).tolist()
-    seeds[0] = base if known else None
+    seeds[0] = base
     return [
         seed if isinstance(init, str) and init in ("random", "nndsvdar") else None
         for seed, init in zip(seeds, inits, strict=True)

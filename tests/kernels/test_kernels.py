@@ -208,10 +208,14 @@ def test_inner_product_sums_in_double_precision():
 
 
 def test_numbers_of_a_batch_are_those_of_its_starts():
-    F, G, _ = (np.stack(arrays) for arrays in zip(*(problem(5, 90, seed=s) for s in range(3))))
+    F, G, _ = (
+        np.stack(arrays) for arrays in zip(*(problem(5, 90, seed=s) for s in range(3)), strict=True)
+    )
     signed = F - 0.4
     np.testing.assert_allclose(
-        kernels.inner_products(F, signed), [np.vdot(a, b) for a, b in zip(F, signed)], rtol=1e-13
+        kernels.inner_products(F, signed),
+        [np.vdot(a, b) for a, b in zip(F, signed, strict=True)],
+        rtol=1e-13,
     )
     np.testing.assert_allclose(kernels.row_products(F, signed), (F * signed).sum(axis=2))
     np.testing.assert_allclose(kernels.products(F, F[:1]), [A @ F[0].T for A in F])

@@ -122,12 +122,7 @@ class AcceleratedHALS(Solver):
         return self._momentum.as_arrays()
 
     def continue_from(self, point: Point, state: dict[str, np.ndarray]) -> None:
-        """Take up the momentum of another solver; refuse arrays of other names, shapes or types."""
-        if _layout(state) != _layout(self._momentum.as_arrays()):
-            raise ValueError(
-                "the state of the solver in the checkpoint does not fit the data; delete the "
-                "checkpoint to begin anew"
-            )
+        """Take up the momentum of another solver."""
         self._momentum = _Momentum.from_arrays(state)
         self._untried = False
 
@@ -182,7 +177,3 @@ class _Momentum:
 
 
 _ARRAYS = [field.name for field in fields(_Momentum) if field.name != "swept"]
-
-
-def _layout(arrays: dict[str, np.ndarray]) -> dict[str, str]:
-    return {name: f"{array.dtype}{array.shape}" for name, array in arrays.items()}

@@ -291,11 +291,18 @@ class Loop:
     def _take_up_states(self, starts: list[int]) -> None:
         """Go on with starts that another loop has begun."""
         assert self._solver is not None
-        kept = {row: self._kept.pop(start, {}) for row, start in enumerate(starts)}
-        if any(kept.values()):
+        kept = [self._kept.pop(start, {}) for start in starts]
+        if any(kept):
             arrays = self._solver.state()
-            fresh = [{name: array[row] for name, array in arrays.items()} for row in kept]
-            states = [kept[row] or fresh[row] for row in kept]
+            fresh = [
+                {name: array[row] for name, array in arrays.items()} for row in range(len(kept))
+            ]
+            states = [old or new for old, new in zip(kept, fresh, strict=True)]
+            if any(_layout(state) != _layout(fresh[0]) for state in states):
+                raise ValueError(
+                    "the state of the solver in the checkpoint does not fit the data; delete the "
+                    "checkpoint to begin anew"
+                )
             self._solver.continue_from(self.point, _stacked(states))
 
     def _regroup(self, starts: list[int]) -> None:
@@ -389,6 +396,10 @@ class Loop:
 def _stacked(states: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
     """Arrays of single starts as arrays of a batch."""
     return {name: np.stack([state[name] for state in states]) for name in states[0]}
+
+
+def _layout(arrays: dict[str, np.ndarray]) -> dict[str, str]:
+    return {name: f"{array.dtype}{array.shape}" for name, array in arrays.items()}
 
 
 def _ended(record: _Record) -> Status:
