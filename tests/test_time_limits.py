@@ -76,7 +76,7 @@ def check_valid(result, X, r):
 
 
 def merged(X, **options):
-    return nmf_merge(X, 4, n_extra=12, max_iter=40, **options)
+    return nmf_merge(X, 4, n_extra=12, **{"max_iter": 40, "n_init": 1, **options})
 
 
 def count_products(X, slow, **options):
