@@ -5,6 +5,7 @@ from scipy.linalg import cholesky
 from scipy.optimize import nnls
 
 from nmfmerge.kernels.blocks import least_curvature
+from nmfmerge.kernels.momentum import BOUND_GROWTH, GROWTH, SHRINK
 
 
 def hals_sweep_(F, G, C):
@@ -65,6 +66,31 @@ def extrapolate_(F, previous, beta):
     swept = F.copy()
     F[:] = np.maximum(0, F + beta * (F - previous))
     previous[:] = swept
+
+
+def judge_(state, now, rise, limit):
+    """Twin of `nmfmerge.kernels.momentum.judge_`."""
+    rose = np.where(state.objective < limit, 0 if rise is None else rise, now - state.objective)
+    back = (rose > 0) & ~state.rest
+    grown = np.minimum(state.bound, GROWTH * state.weight)
+    new = {
+        "objective": np.where(back, state.objective, now),
+        "bound": np.where(back, state.last_weight, np.minimum(1, BOUND_GROWTH * state.bound)),
+        "last_weight": np.where(back, state.last_weight, state.weight),
+        "weight": np.where(back, state.weight / SHRINK, grown),
+        "rest": back,
+        "taken_back": back,
+    }
+    for name, values in new.items():
+        getattr(state, name)[:] = values
+
+
+def settle_(first, second, accepted_first, accepted_second, taken_back):
+    """Twin of `nmfmerge.kernels.momentum.settle_`."""
+    back = taken_back[:, None, None]
+    first[:] = np.where(back, accepted_first, first)
+    second[:] = np.where(back, accepted_second, second)
+    accepted_first[:] = first
 
 
 def nnls_columns(G, C):
