@@ -195,7 +195,7 @@ def test_seeds_and_given_factors_tell_runs_apart(tmp_path):
     W, H = np.ones((40, 5)), np.ones((5, 60))
     cut(nmf, tmp_path / "given", 1, init=(W, H), tol=0)
     nmf(X, 5, init=(W, H), checkpoint=tmp_path / "given2", tol=1e-1)
-    with pytest.raises(ValueError, match=r"starts: \[\['given factors"):
+    with pytest.raises(ValueError, match="init: 'given factors"):
         nmf(X, 5, init=(2 * W, H), checkpoint=tmp_path / "given2", tol=1e-1)
     with pytest.raises(ValueError, match="must be a number or None"):
         nmf(X, 5, random_state=np.random.default_rng(0), checkpoint=tmp_path / "generator")

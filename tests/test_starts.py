@@ -325,8 +325,14 @@ def test_a_warning_comes_if_the_best_has_not_converged():
 
 def test_a_checkpoint_of_another_number_of_starts_is_refused(tmp_path):
     nmf(X, 5, n_init=2, tol=0.1, checkpoint=tmp_path / "run")
-    with pytest.raises(ValueError, match=r"of another run \(starts"):
-        nmf(X, 5, n_init=3, tol=0.1, checkpoint=tmp_path / "run")
+    for changed, message in [
+        ({"n_init": 3}, "n_init: 2, now 3"),
+        ({"init": ["nndsvd", "nndsvd"]}, r"init: 'nndsvd', now \['nndsvd', 'nndsvd'\]"),
+        ({"random_state": 1}, "random_state: None, now 1"),
+    ]:
+        with pytest.raises(ValueError, match=rf"of another run \({message}\)"):
+            nmf(X, 5, **{"n_init": 2, "tol": 0.1, **changed}, checkpoint=tmp_path / "run")
+    nmf(X, 5, init=["nndsvd", "random"], tol=0.1, checkpoint=tmp_path / "run")  # says the same
 
 
 DEGENERATE = {

@@ -358,7 +358,7 @@ def _prepare(
     if checkpoint is not None:
         path = check.check_file("checkpoint", checkpoint)
         settings = (settings or {}) | ({"hold": held.as_lists()} if held else {})
-        file = Checkpoint(path, _identity(data, r, solver, inits, seeds, random_state, **settings))
+        file = Checkpoint(path, _identity(data, r, solver, inits, random_state, **settings))
     beginnings = [maker.beginning(*start) for start in zip(inits, seeds, strict=True)]
     given = None if held is None else (inits[0][0].T, inits[0][1])
     return Run(data, r, solver, limits, beginnings, file, held, given, bool(keep_all))
@@ -421,7 +421,6 @@ def _identity(
     r: int,
     solver: type[Solver],
     inits: list[Any],
-    seeds: list[int | None],
     random_state: Any,
     **settings: Any,
 ) -> dict[str, Any]:
@@ -440,7 +439,8 @@ def _identity(
         "data": data.digest(),
         "n_components": r,
         "solver": solver.__name__,
-        "starts": [list(start) for start in zip(words, seeds, strict=True)],
+        "init": words[0] if set(words[1:]) <= {"random"} else words,
+        "n_init": len(words),
         "random_state": None if random_state is None else int(random_state),
         **settings,
     }

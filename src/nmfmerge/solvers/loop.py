@@ -208,6 +208,7 @@ class Loop:
             self._phases.insert(0, (solver.warm_up, solver.warm_up_tol))
         self._phase_of = [0] * point.n_starts
         self._solver: Solver | None = None
+        self._solver_starts: list[int] = []  # which start each row of the solver is
         self._kept: dict[int, dict[str, np.ndarray]] = {}  # what solvers need to go on with a start
         if before is not None:
             self._continue_from(before)
@@ -269,9 +270,11 @@ class Loop:
         self._kept = dict(enumerate(state.solvers))
 
     def _solver_state(self, start: int) -> dict[str, np.ndarray]:
-        if start not in self._live or self._solver is None:
+        if not self._records[start].can_go_on:
+            return {}
+        if start not in self._solver_starts or self._solver is None:
             return self._kept.get(start, {})
-        row, arrays = self._rows.index(start), self._solver.state()
+        row, arrays = self._solver_starts.index(start), self._solver.state()
         return {name: array[row].copy() for name, array in arrays.items()}
 
     def _begin(self, phase: int, solver: type[Solver]) -> None:
@@ -284,7 +287,7 @@ class Loop:
         if not starts:
             return
         self._regroup(starts)
-        self._solver = solver(self.point)
+        self._solver, self._solver_starts = solver(self.point), starts
         self._take_up_states(starts)
         self._live = starts
 
@@ -366,21 +369,21 @@ class Loop:
         for start in starts:
             if self._records[start].status is None:  # its next phase waits for all others
                 self._phase_of[start] += 1
-            elif self._records[start].can_go_on:
-                self._kept[start] = self._solver_state(start)
         rows = [row for row, start in enumerate(self._rows) if start not in starts]
-        if not rows:  # the point stays as it is
+        if not rows:  # the point and the solver stay as they are
             self._live = []
             return
         copy_factor = self.point.kernels.copy
         for start in starts:
             Wt, H = self._factors_of(start)
             self._aside[start] = copy_factor(Wt), copy_factor(H)
+            self._kept[start] = self._solver_state(start)
         point, solver = self.point.select(rows), copy(self._solver)
         assert solver is not None
         solver.select(point, rows)
         live = [self._rows[row] for row in rows]
         self.point, self._solver, self._rows, self._live = point, solver, live, live
+        self._solver_starts = live
 
     def _check_limits(self) -> None:
         out_of_time = self.limits.out_of_time()
