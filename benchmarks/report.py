@@ -54,7 +54,7 @@ The floor is what an iteration cannot do without: two cross products and two Gra
 
 ## NMF-Merge against plain HALS
 
-Both from NNDSVD, `nmf_merge` with its defaults.
+Both from NNDSVD, `nmf_merge` with `n_init=1`, other settings as they are by default.
 
 {part("merge_pipeline")}
 

@@ -63,7 +63,7 @@ def _make(run: Run, X, standard: Made | None, checkpoint: Path | None) -> Made:
     if run.method == "nmf":
         result = nmf(X, run.rank, **options, **start)
         return Made(_record(result, trace), result.W, result.H)
-    options |= {"n_extra": run.extra, "tol_intermediate": run.loose}
+    options |= {"n_extra": run.extra, "tol_intermediate": run.loose, "n_init": 1}
     if standard is not None:
         result = nmf_merge(X, run.rank, **options, init=(standard.W, standard.H))
     else:

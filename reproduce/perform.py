@@ -207,7 +207,9 @@ def _compile_kernels(runs: list[Run]) -> None:
         warnings.simplefilter("ignore")  # a few iterations do not converge
         for solver, container in kinds:
             X = small if container is np.ndarray else container(small)
-            nmf_merge(X, 2, n_extra=1, solver=solver, init="random", random_state=0, max_iter=30)
+            nmf_merge(
+                X, 2, n_extra=1, n_init=1, solver=solver, init="random", random_state=0, max_iter=30
+            )
 
 
 @contextmanager

@@ -43,6 +43,8 @@ def test_signatures_are_frozen():
     shared = [
         "solver",
         "init",
+        "n_init",
+        "keep_all",
         "hold",
         "tol",
         "max_iter",
@@ -56,7 +58,7 @@ def test_signatures_are_frozen():
     merged = list(inspect.signature(nmfmerge.nmf_merge).parameters)
     assert sorted(merged) == sorted(["X", "n_components", "n_extra", "tol_intermediate", *shared])
     estimator = list(inspect.signature(nmfmerge.NMFMerge).parameters)
-    assert estimator == [name for name in merged[1:] if name != "checkpoint"]
+    assert estimator == [name for name in merged[1:] if name not in ("checkpoint", "keep_all")]
     merge = inspect.signature(nmfmerge.merge_components)
     assert str(merge).startswith("(W: numpy.ndarray, H: numpy.ndarray, n_components: int = 1, *, "
                                  "max_penalty: float | None = None, order:")  # fmt: skip

@@ -103,8 +103,8 @@ class Checkpoint:
         The file; a symbolic link is followed.
     identity : mapping
         What decides the result of the run: its settings and a digest of its data, as values for
-        JSON. A checkpoint with another identity is refused. It has the keys "shape", "dtype" and
-        "n_components".
+        JSON. A checkpoint with another identity is refused. It has the keys "shape", "dtype",
+        "n_components" and "n_init".
     """
 
     def __init__(self, path: str | os.PathLike[str], identity: Mapping[str, Any]) -> None:
@@ -251,7 +251,7 @@ def _pack(state: State) -> tuple[Record, Arrays]:
 def _unpack(record: Record, arrays: Arrays) -> State:
     """Undo `_pack`."""
     if sorted(arrays) != record["arrays"]:
-        raise ValueError("its arrays are not those that it lists")
+        raise ValueError("its list of entries does not agree with its entries")
     own = [_with_prefix(arrays, f"{i} ") for i in range(len(record["starts"]))]
     starts = [
         StartState(*unpack_run(of_start, mine))
@@ -293,7 +293,7 @@ def _with_prefix(arrays: Mapping[str, np.ndarray], prefix: str) -> Arrays:
 
 def _check(state: State, identity: Mapping[str, Any]) -> None:
     """Check that the stages are those of a run, and that all factors fit the data."""
-    n_starts = len(identity["starts"])
+    n_starts = identity["n_init"]
     if len(state.starts) != n_starts:
         raise ValueError(f"it has {len(state.starts)} starts where {n_starts} were asked for")
     layouts = {tuple((stage.name, stage.n_components) for stage in s.stages) for s in state.starts}

@@ -32,8 +32,12 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         Number of extra components; default a fifth of ``n_components``, 0 is plain NMF.
     solver : {"accelerated", "hals", "gcd", "alspgrad", "mu"}
         Algorithm.
-    init : {"nndsvd", "nndsvda", "nndsvdar", "random"} or (W0, H0)
-        Start of the initial stage.
+    init : {"nndsvd", "nndsvda", "nndsvdar", "random"}, (W0, H0) or a list of these
+        Start of the initial stage; a list has one entry for each start and takes the place of
+        ``n_init``.
+    n_init : int, default=4
+        Number of starts: ``init`` and random ones, of which the best is kept. 1 is the method of
+        the paper.
     hold : indices, optional
         Rows of H0, the first ones of ``init=(W0, H0)``, that stay as they are: known components,
         whose weights are sought together with the unknown rest.
@@ -61,11 +65,13 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     reconstruction_err_ : float
         ‖X − WH‖ of the training data.
     n_iter_ : int
-        Iterations of all stages together.
+        Iterations of all stages together, from the best start.
     stages_ : tuple of Stage
         What each stage did.
     merges_ : MergeTree or None
         What the merge stage joined.
+    starts_ : tuple of Start
+        What each of several starts came to; empty if there was one.
     n_features_in_ : int
         Number of features seen in `fit`.
     feature_names_in_ : array (n_features,)
@@ -86,6 +92,7 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         n_extra: int | None = None,
         solver: str = "accelerated",
         init: Init = "nndsvd",
+        n_init: int = 4,
         hold: Hold = None,
         tol: float = 1e-4,
         tol_intermediate: float | None = None,
@@ -99,6 +106,7 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         self.n_extra = n_extra
         self.solver = solver
         self.init = init
+        self.n_init = n_init
         self.hold = hold
         self.tol = tol
         self.tol_intermediate = tol_intermediate
@@ -202,6 +210,7 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         self.n_iter_ = result.n_iter
         self.stages_ = result.stages
         self.merges_ = result.merges
+        self.starts_ = result.starts
 
     @property
     def _n_features_out(self) -> int:

@@ -376,18 +376,20 @@ def _prepare(
     if checkpoint is not None:
         path = check.check_file("checkpoint", checkpoint)
         settings = (settings or {}) | ({"hold": held.as_lists()} if held else {})
-        file = Checkpoint(path, _identity(data, r, solver, inits, seeds, random_state, **settings))
+        file = Checkpoint(path, _identity(data, r, solver, inits, random_state, **settings))
     beginnings = [maker.beginning(*start) for start in zip(inits, seeds, strict=True)]
     given = None if held is None else (inits[0][0].T, inits[0][1])
     return Run(data, r, solver, limits, beginnings, file, held, given, bool(keep_all))
 
 
 def _seeds(random_state: Any, rng: np.random.Generator, inits: list[Any]) -> list[int | None]:
-    """A seed for each random start after the first, which uses ``random_state`` itself."""
+    """A seed for each random start; a single one takes its numbers from a generator itself."""
     known = random_state is None or isinstance(random_state, Integral)
+    if not known and len(inits) == 1:
+        return [None]
     base = int(random_state or 0) if known else int(rng.integers(2**32))
     seeds = np.random.SeedSequence(base).generate_state(len(inits)).tolist()
-    seeds[0] = base if known else None
+    seeds[0] = base
     return [
         seed if isinstance(init, str) and init in ("random", "nndsvdar") else None
         for seed, init in zip(seeds, inits, strict=True)
@@ -437,7 +439,6 @@ def _identity(
     r: int,
     solver: type[Solver],
     inits: list[Any],
-    seeds: list[int | None],
     random_state: Any,
     **settings: Any,
 ) -> dict[str, Any]:
@@ -456,7 +457,8 @@ def _identity(
         "data": data.digest(),
         "n_components": r,
         "solver": solver.__name__,
-        "starts": [list(start) for start in zip(words, seeds, strict=True)],
+        "init": words[0] if set(words[1:]) <= {"random"} else words,
+        "n_init": len(words),
         "random_state": None if random_state is None else int(random_state),
         **settings,
     }

@@ -266,6 +266,7 @@ def _extended(
     Wt_add = k.mix(from_XV, space.XVt) + k.mix(from_W, Wt)
     w_scales, h_scales = pair_scales(k.part_norms(Wt_add), k.part_norms(H_add))
     Wt_new = k.joined(k.scaled(Wt, a), k.scaled_positive(Wt_add, w_scales))
+    del Wt_add  # room for the scaled copy below
     H_new = k.joined(H, k.scaled_positive(H_add, h_scales))
     check()
     c, change = best_scales(data, Wt_new, H_new, held)

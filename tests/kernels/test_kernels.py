@@ -1,7 +1,11 @@
 """The fast kernels against their NumPy twins, and their bits against the dealing of blocks."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nmfmerge import kernels
 from nmfmerge.kernels import parallel, reference
@@ -168,6 +172,57 @@ def test_extrapolation_equals_its_numpy_twin():
     np.testing.assert_allclose(ours[0], theirs[0], atol=1e-14)
     np.testing.assert_array_equal(ours[1], F)
     assert (ours[0] == 0).any()
+
+
+NUMBERS = st.lists(st.sampled_from([0.0, 1e-9, 0.3, 0.5, 0.9, 1.0, 7.0, np.inf]), min_size=9)
+
+
+@given(values=NUMBERS, rest=st.lists(st.booleans(), min_size=9), has_rise=st.booleans(),
+       limit=st.sampled_from([0.0, 0.4, 10.0]))  # fmt: skip
+def test_judging_steps_equals_its_numpy_twin(values, rest, has_rise, limit):
+    n = min(len(values), len(rest)) // 3 * 3
+    objective, weight = np.array(values[:n]), np.clip(values[:n][::-1], 0.1, 1)
+    now = np.nan_to_num(np.roll(objective, 1), posinf=3.0)
+    rise = np.resize([-1e-12, 0.0, 1e-12], n) if has_rise else None
+    ours, theirs = (
+        SimpleNamespace(
+            objective=objective.copy(), weight=weight.copy(), bound=np.roll(weight, 2),
+            last_weight=weight / 1.05, rest=np.array(rest[:n]), taken_back=np.zeros(n, dtype=bool),
+        )
+        for _ in range(2)
+    )  # fmt: skip
+    F = np.random.default_rng(n).random((2, n, 4, 9)) ** 9
+    WtW, HHt = F @ F.swapaxes(2, 3)
+    ratio = np.random.default_rng(1).random((n, 4))
+    norm2 = 20.0
+    fit = 0.5 * norm2 + 0.5 * (WtW * HHt).sum(axis=(1, 2)) - now
+    arguments = fit, WtW, HHt, ratio, norm2, rise, limit, 0.05
+    step, expected_step = kernels.judge_(ours, *arguments), reference.judge_(theirs, *arguments)
+    np.testing.assert_array_equal(step, expected_step)
+    np.testing.assert_array_equal(np.isnan(step), ours.taken_back)
+    for name, expected in vars(theirs).items():
+        np.testing.assert_allclose(
+            getattr(ours, name), expected, rtol=1e-13, atol=1e-14, err_msg=name
+        )
+    rested = np.array(rest[:n])
+    assert not ours.taken_back[rested].any()  # a plain step is kept whatever it did
+    assert (ours.weight[ours.taken_back] < weight[ours.taken_back]).all()
+    np.testing.assert_allclose(ours.objective[~ours.taken_back], now[~ours.taken_back], atol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("taken_back", [[True] * 3, [False] * 3, [True, False, True]], ids=str)
+def test_settling_equals_its_numpy_twin(taken_back, dtype):
+    rng = np.random.default_rng(0)
+    factors = [rng.random((3, 4, p)).astype(dtype) for p in (30, 70, 30, 70)]
+    ours, theirs = ([F.copy() for F in factors] for _ in range(2))
+    kernels.settle_(*ours, np.array(taken_back))
+    reference.settle_(*theirs, np.array(taken_back))
+    for F, expected in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(F, expected)
+    for i, back in enumerate(taken_back):
+        np.testing.assert_array_equal(ours[1][i], factors[3 if back else 1][i])
+        np.testing.assert_array_equal(ours[0][i], ours[2][i])
 
 
 def test_projected_gradient_steps_equal_their_numpy_twins():

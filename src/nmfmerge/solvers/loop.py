@@ -208,6 +208,7 @@ class Loop:
             self._phases.insert(0, (solver.warm_up, solver.warm_up_tol))
         self._phase_of = [0] * point.n_starts
         self._solver: Solver | None = None
+        self._solver_starts: list[int] = []  # which start each row of the solver is
         self._kept: dict[int, dict[str, np.ndarray]] = {}  # what solvers need to go on with a start
         if before is not None:
             self._continue_from(before)
@@ -269,9 +270,11 @@ class Loop:
         self._kept = dict(enumerate(state.solvers))
 
     def _solver_state(self, start: int) -> dict[str, np.ndarray]:
-        if start not in self._live or self._solver is None:
+        if not self._records[start].can_go_on:
+            return {}
+        if start not in self._solver_starts or self._solver is None:
             return self._kept.get(start, {})
-        row, arrays = self._rows.index(start), self._solver.state()
+        row, arrays = self._solver_starts.index(start), self._solver.state()
         return {name: array[row].copy() for name, array in arrays.items()}
 
     def _begin(self, phase: int, solver: type[Solver]) -> None:
@@ -285,18 +288,25 @@ class Loop:
             return
         self._regroup(starts)
         self.point.active = None
-        self._solver = solver(self.point)
+        self._solver, self._solver_starts = solver(self.point), starts
         self._take_up_states(starts)
         self._live = starts
 
     def _take_up_states(self, starts: list[int]) -> None:
         """Go on with starts that another loop has begun."""
         assert self._solver is not None
-        kept = {row: self._kept.pop(start, {}) for row, start in enumerate(starts)}
-        if any(kept.values()):
+        kept = [self._kept.pop(start, {}) for start in starts]
+        if any(kept):
             arrays = self._solver.state()
-            fresh = [{name: array[row] for name, array in arrays.items()} for row in kept]
-            states = [kept[row] or fresh[row] for row in kept]
+            fresh = [
+                {name: array[row] for name, array in arrays.items()} for row in range(len(kept))
+            ]
+            states = [old or new for old, new in zip(kept, fresh, strict=True)]
+            if any(_layout(state) != _layout(fresh[0]) for state in states):
+                raise ValueError(
+                    "the state of the solver in the checkpoint does not fit the data; delete the "
+                    "checkpoint to begin anew"
+                )
             self._solver.continue_from(self.point, _stacked(states))
 
     def _regroup(self, starts: list[int]) -> None:
@@ -361,25 +371,25 @@ class Loop:
         for start in starts:
             if self._records[start].status is None:  # its next phase waits for all others
                 self._phase_of[start] += 1
-            elif self._records[start].can_go_on:
-                self._kept[start] = self._solver_state(start)
         live = [start for start in self._live if start not in starts]
         rows = [self._rows.index(start) for start in live]
         if self.point.active is not None:  # shrinking takes time on a device: not for a few
             self.point.active[[self._rows.index(start) for start in starts]] = False
             if not self.point.kernels.worth_shrinking(self.point, len(rows)):
                 rows = []
-        if not rows:  # the point stays as it is
+        if not rows:  # the point and the solver stay as they are
             self._live = live
             return
         copy_factor = self.point.kernels.copy
         for start in set(self._rows) - set(live):
             Wt, H = self._factors_of(start)
             self._aside[start] = copy_factor(Wt), copy_factor(H)
+            self._kept[start] = self._solver_state(start)
         point, solver = self.point.select(rows), copy(self._solver)
         assert solver is not None
         solver.select(point, rows)
         self.point, self._solver, self._rows, self._live = point, solver, live, live
+        self._solver_starts = live
 
     def _check_limits(self) -> None:
         out_of_time = self.limits.out_of_time()
@@ -395,6 +405,10 @@ class Loop:
 def _stacked(states: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
     """Arrays of single starts as arrays of a batch."""
     return {name: np.stack([state[name] for state in states]) for name in states[0]}
+
+
+def _layout(arrays: dict[str, np.ndarray]) -> dict[str, str]:
+    return {name: f"{array.dtype}{array.shape}" for name, array in arrays.items()}
 
 
 def _ended(record: _Record) -> Status:
