@@ -42,6 +42,16 @@ def test_start_and_recovery_take_no_more_than_the_solver(function, most, m, n):
     assert peak < most * 8 * r * (m + n)
 
 
+@pytest.mark.parametrize("function", [nmf, nmf_merge])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_six_times_the_factors_for_each_of_several_starts(function):
+    """Starts that leave the batch are kept aside, and the others copied to a smaller one."""
+    r, m, n = 20, 3000, 1000
+    X = np.random.default_rng(0).random((m, n))
+    peak = peak_of(function, X, r, n_init=4, max_iter=60)
+    assert peak < 6 * 4 * 8 * r * (m + n)
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_sparse_data_are_not_copied():
     X = sp.random(4000, 3000, density=0.05, format="csr", random_state=0)

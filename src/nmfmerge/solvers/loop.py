@@ -314,6 +314,7 @@ class Loop:
         self._live = []
         if self._rows == starts:
             return
+        self.point.forget_products()  # it may be kept elsewhere
         pairs = [self._factors_of(start) for start in range(len(self._records))]
         k = self.point.kernels
         Wt, H = (k.stack([pairs[start][side] for start in starts]) for side in (0, 1))
@@ -385,6 +386,7 @@ class Loop:
             Wt, H = self._factors_of(start)
             self._aside[start] = copy_factor(Wt), copy_factor(H)
             self._kept[start] = self._solver_state(start)
+        self.point.forget_products()  # makes room for those of the smaller batch
         point, solver = self.point.select(rows), copy(self._solver)
         assert solver is not None
         solver.select(point, rows)
