@@ -52,6 +52,8 @@ def test_signatures_are_frozen():
         "random_state",
         "callback",
         "checkpoint",
+        "device",
+        "tf32",
         "verbose",
     ]
     assert list(inspect.signature(nmfmerge.nmf).parameters) == ["X", "n_components", *shared]

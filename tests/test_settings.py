@@ -11,7 +11,7 @@ from nmfmerge.cli import _parser
 from nmfmerge.cli.settings import FLAGS, chosen_settings
 
 FUNCTION = inspect.signature(nmf_merge).parameters
-NOT_OPTIONS = {"X", "callback", "checkpoint", "hold", "keep_all", "verbose"}
+NOT_OPTIONS = {"X", "callback", "checkpoint", "hold", "keep_all", "tf32", "verbose"}
 
 
 def defaults(parameters):

@@ -62,7 +62,7 @@ r = n_cells
 
 seeds = range(12)
 standard = [nmf(X, r, init="random", random_state=seed) for seed in seeds]
-merged = [nmf_merge(X, r, init="random", random_state=seed) for seed in seeds]
+merged = [nmf_merge(X, r, init="random", n_init=1, random_state=seed) for seed in seeds]
 
 
 def n_found(f):

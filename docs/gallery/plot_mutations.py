@@ -49,7 +49,7 @@ print(f"{X.sum():.0f} mutations in {n_tumours} tumours")
 
 seeds = range(20)
 standard = [nmf(X, r, init="random", random_state=seed) for seed in seeds]
-merged = [nmf_merge(X, r, init="random", random_state=seed) for seed in seeds]
+merged = [nmf_merge(X, r, init="random", n_init=1, random_state=seed) for seed in seeds]
 
 
 def cosines(f):

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_n_features, check_is_fitted, validate_data
 
-from nmfmerge import metrics
+from nmfmerge import metrics, tensors
 from nmfmerge import validation as check
 from nmfmerge.data import DataMatrix
 from nmfmerge.foreign import refuse
@@ -53,6 +53,11 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         Seed of the random starts; None is a fixed seed.
     callback : callable, optional
         Called after each iteration; see `nmfmerge.nmf`.
+    device : str or torch.device, optional
+        Where to compute, such as "cuda"; needs PyTorch. X may be a PyTorch tensor too, which is
+        used where it is; results come back in kind.
+    tf32 : bool
+        Whether products with a float32 X on a GPU may use TF32; see `nmfmerge.nmf`.
     verbose : int
         1 prints a line a stage, 2 more.
 
@@ -100,6 +105,8 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         max_time: float | None = None,
         random_state: RandomState = None,
         callback: Callback | None = None,
+        device: Any = None,
+        tf32: bool = False,
         verbose: int = 0,
     ) -> None:
         self.n_components = n_components
@@ -114,6 +121,8 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         self.max_time = max_time
         self.random_state = random_state
         self.callback = callback
+        self.device = device
+        self.tf32 = tf32
         self.verbose = verbose
 
     def fit(self, X: Any, y: object = None) -> "NMFMerge":
@@ -170,7 +179,8 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
                 f"X has {W.shape[1]} columns; expected the weights of {self.n_components_} "
                 "components, as transform returns them"
             )
-        return W @ self.components_
+        product = W @ tensors.to_numpy(self.components_)
+        return tensors.like(product, self.components_)
 
     def score(self, X: Any, y: object = None) -> float:
         """Share of ‖X‖² that the components explain: 1 − ‖X − WH‖²/‖X‖²; higher is better."""
@@ -181,6 +191,10 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
     def _check(self, X: Any, reset: bool) -> DataMatrix:
         """Names and number of features by scikit-learn's rules, then values by ours."""
+        if tensors.is_tensor(X):
+            data = check.check_X(X, self.device, self.tf32)
+            _check_n_features(self, np.broadcast_to(np.float64(0), data.shape), reset=reset)
+            return data
         refuse("X", X)
         X = validate_data(
             self,
@@ -190,7 +204,7 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             dtype=[np.float64, np.float32],
             ensure_all_finite=False,
         )
-        return check.check_X(X)
+        return check.check_X(X, self.device, self.tf32)
 
     def _held_rows(self) -> Hold:
         """What is held, as `nmf_merge` wants it: rows of H alone, as W is solved for in the end."""

@@ -153,15 +153,15 @@ def test_an_iteration_cut_off_leaves_the_better_of_two_points(lcms, monkeypatch)
     first.run()
     before = first.point.objective()
     calls = []
-    original = Point.objective
+    original = Point.fit
 
-    def interrupted(self):
+    def interrupted(self, *arguments):
         calls.append(1)
         if len(calls) == 1:
             raise KeyboardInterrupt
-        return original(self)
+        return original(self, *arguments)
 
-    monkeypatch.setattr(Point, "objective", interrupted)
+    monkeypatch.setattr(Point, "fit", interrupted)
     loop = Loop(
         AcceleratedHALS, first.point, stage="final", tol=0, limits=Limits(max_iter=65),
         before=first.state(),

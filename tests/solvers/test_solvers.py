@@ -40,6 +40,9 @@ KINDS = {
 }
 
 
+pytestmark = pytest.mark.filterwarnings("ignore:Sparse:UserWarning")  # PyTorch's, once
+
+
 @pytest.fixture(
     params=[pytest.param(kind, marks=[pytest.mark.tensors] * ("tensor" in kind)) for kind in KINDS]
 )

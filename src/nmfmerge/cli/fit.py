@@ -115,7 +115,8 @@ def _fit(given: argparse.Namespace, data: Dataset, unfinished: Unfinished) -> Fa
         with warnings.catch_warnings():
             warnings.simplefilter("always")
             warnings.showwarning = show_warning
-            return nmf_merge(data.X, **settings, callback=live, checkpoint=unfinished.checkpoint)
+            watch = live if given.device is None else None  # a device would wait for it
+            return nmf_merge(data.X, **settings, callback=watch, checkpoint=unfinished.checkpoint)
     except OtherRun as error:
         raise FolderError(
             f"{unfinished.folder} holds the run of another command "
@@ -167,19 +168,9 @@ def _in_words(found: dict[str, tuple[Any, Any]]) -> str:
     """Differences of two runs in options."""
     data = {"data", "shape", "dtype", "reading"} & set(found)
     words = ["other data, or read otherwise"] if data else []
-    if "starts" in found:
-        found = {name: pair for name, pair in found.items() if name != "starts"} | _of_starts(
-            *found["starts"]
-        )
     words += [
         f"{FLAGS.get(name, name)} {saved}, now {present}"
         for name, (saved, present) in found.items()
         if name not in data
     ]
     return "; ".join(words)
-
-
-def _of_starts(saved: list[list[Any]], present: list[list[Any]]) -> dict[str, tuple[Any, Any]]:
-    """How two lists of starts, of a word and a seed each, differ in settings but the seed."""
-    settings = {"init": (saved[0][0], present[0][0]), "n_init": (len(saved), len(present))}
-    return {name: pair for name, pair in settings.items() if pair[0] != pair[1]}

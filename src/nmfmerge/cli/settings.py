@@ -24,7 +24,8 @@ DEFAULTS = _defaults(nmf_merge)
 PATH_DEFAULTS = _defaults(rank_path)
 PLAIN_STARTS = _defaults(nmf)["n_init"]
 PATH_SETTINGS = ("solver", "tol", "max_iter", "max_time", "random_state")
-LIMITS = ("max_iter", "max_time")  # may be raised when a run goes on; all else decides the result
+# These may change when a run goes on; all else decides the result.
+LIMITS = ("max_iter", "max_time", "device")
 
 METAVARS: dict[Any, str] = {int: "N", float: "NUMBER", str: "NAME"}
 
@@ -76,6 +77,7 @@ _SETTINGS = {
     "random_state": _Setting(
         ("--seed",), "seed of the random starts, a whole number (default: a fixed seed)", int
     ),
+    "device": _Setting(("--device",), "where to compute, such as cuda (default: the CPU)"),
 }
 FLAGS = {name: setting.flags[-1] for name, setting in _SETTINGS.items()}
 
