@@ -8,7 +8,7 @@ import pytest
 
 from nmfmerge import NMFMerge, nmf, nmf_merge
 from nmfmerge.cli import _parser
-from nmfmerge.cli.settings import FLAGS, chosen_settings
+from nmfmerge.cli.settings import FLAGS, chosen_settings, settle_starts
 
 FUNCTION = inspect.signature(nmf_merge).parameters
 NOT_OPTIONS = {"X", "callback", "checkpoint", "hold", "keep_all", "tf32", "verbose"}
@@ -34,7 +34,9 @@ def test_plain_nmf_has_the_same_defaults_but_one_start():
 
 def test_the_command_line_has_an_option_for_every_setting():
     assert set(FLAGS) == set(FUNCTION) - NOT_OPTIONS
-    settings = chosen_settings(_parser().parse_args(["fit", "x.npy", "-r", "7"]))
+    given = _parser().parse_args(["fit", "x.npy", "-r", "7"])
+    settle_starts(given)
+    settings = chosen_settings(given)
     assert settings.pop("n_components") == 7
     assert settings == {name: FUNCTION[name].default for name in settings}
 
