@@ -10,7 +10,6 @@ XV. What comes out of them are recipes, small matrices too, by which factors are
 """
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
@@ -20,7 +19,7 @@ from scipy.linalg import svd as lapack_svd
 
 from nmfmerge.data import Array, Check, DataMatrix
 from nmfmerge.init import pair_scales
-from nmfmerge.kernels import available_threads, nnls_columns
+from nmfmerge.kernels import nnls_columns, of_each
 
 Factors = tuple[Array, Array]
 
@@ -117,8 +116,7 @@ def _recover_round(
     if space.rank == 0:  # X is zero and has no directions
         return Wt, H, np.empty((n_starts, 0)), np.zeros(n_starts)
     views = _look(data, Wt, H, space, check)
-    with ThreadPoolExecutor(min(len(views), available_threads())) as pool:  # LAPACK lets them
-        plans = list(pool.map(lambda view: view.plan(space.sigma, k, held), views))
+    plans = of_each(lambda view: view.plan(space.sigma, k, held), views)
     H_add = space.along_V(np.stack([plan.directions for plan in plans]))
     scales = np.stack([plan.old_scales for plan in plans])
     new = _extended(data, Wt, H, H_add, space, plans, scales, held, check)

@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from time import perf_counter
@@ -15,15 +14,13 @@ from nmfmerge.checkpoint import Checkpoint, StartState, State
 from nmfmerge.data import Array, Check, DataMatrix
 from nmfmerge.held import Held
 from nmfmerge.init import INITS, Factors
-from nmfmerge.kernels import available_threads, blas_for
+from nmfmerge.kernels import blas_for, of_each
 from nmfmerge.likeness import compare
 from nmfmerge.merge import merge_plan
 from nmfmerge.recover import recover
 from nmfmerge.result import Factorization, Stage, Start, Status
 from nmfmerge.solvers import Limits, Loop, LoopState, Outcome, OutOfTime, Point, Solver
 from nmfmerge.solvers.point import percent
-
-_WORTH_THREADS = 16  # starts, from which threads pay that draw them
 
 
 class Interrupted(KeyboardInterrupt):
@@ -121,9 +118,7 @@ class Run:
         def begin(i: int) -> None:
             Wt[i], H[i] = self.beginnings[i].factors(check)
 
-        threads = available_threads() if self.n_starts > _WORTH_THREADS else 1
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(begin, range(1, self.n_starts)))
+        of_each(begin, range(1, self.n_starts))
         return Wt, H
 
     def _begin(self, factors: Factors, began: float) -> None:
@@ -298,7 +293,7 @@ class Run:
         return self
 
     def _blas(self) -> AbstractContextManager[None]:
-        return blas_for(self.data.blas_flops(self.n_components * self.n_starts))
+        return blas_for(self.data.blas_flops(self.n_components, self.n_starts))
 
     def __exit__(
         self,

@@ -75,8 +75,8 @@ class DataMatrix(ABC):
         """A hash of the values of X, the same however X lies in memory."""
 
     @abstractmethod
-    def blas_flops(self, r: int) -> float:
-        """Work of one cross product with r components that BLAS does."""
+    def blas_flops(self, r: int, n_starts: int = 1) -> float:
+        """Work of one cross product with r components that BLAS deals out to its threads."""
 
     def svd(self, r: int, check: Check | None = None) -> TruncatedSVD:
         """Leading ``r`` singular triplets, the same every time; kept until `forget_svd`.

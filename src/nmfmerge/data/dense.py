@@ -1,6 +1,6 @@
 """X as a dense array, C- or Fortran-ordered, used as it lies in memory."""
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy.linalg import eigh
@@ -10,12 +10,13 @@ from nmfmerge.data.base import DataMatrix
 from nmfmerge.data.digest import digest
 from nmfmerge.data.scale import split_scale
 from nmfmerge.data.svd import Check, TruncatedSVD
-from nmfmerge.kernels import blas_for, gram64
+from nmfmerge.kernels import available_threads, blas_for, gram64, in_threads
 
 _SMALL_SIDE = 64  # up to this smaller side nothing is faster than the full SVD
 _GRAM_SIDE = 450  # up to this one, the eigenvectors of its Gram are, and the Gram is small
 _WELL_SEPARATED = 1e-5  # a singular value below this share of the first is lost in a Gram
 _BLOCK_BYTES = 2**19
+_WORTH_SHARING = 5e6  # flops of a product, from which threads pay
 
 
 class DenseData(DataMatrix):
@@ -49,9 +50,28 @@ class DenseData(DataMatrix):
             return _residual_norm2(self.X.T, self.scale, H, Wt)
         return _residual_norm2(self.X, self.scale, Wt, H)
 
-    def blas_flops(self, r: int) -> float:
-        """All of a cross product."""
-        return 2.0 * r * self.X.size
+    def blas_flops(self, r: int, n_starts: int = 1) -> float:
+        """All of a cross product, unless our own threads share the starts."""
+        return 0.0 if self._shares_starts(r, n_starts) else 2.0 * n_starts * r * self.X.size
+
+    def cross(self, side: Literal["W", "H"], F: Any, out: Any) -> Any:
+        """The cross product of all starts; where there are enough, each thread has some of them.
+
+        BLAS has one thread then: its own wait by spinning, on cores that the sweeps need.
+        """
+        if not self._shares_starts(F.shape[1], len(F)):
+            return super().cross(side, F, out)
+
+        def multiply(first: int, last: int) -> None:
+            super(DenseData, self).cross(side, F[first:last], out[first:last])
+
+        n = available_threads()
+        in_threads(multiply, [len(F) * i // n for i in range(n + 1)])
+        return out
+
+    def _shares_starts(self, r: int, n_starts: int) -> bool:
+        worth = 2.0 * n_starts * r * self.X.size > _WORTH_SHARING
+        return worth and n_starts >= max(2, available_threads()) and available_threads() > 1
 
     def _scaled_(self, product: np.ndarray) -> np.ndarray:
         if self.scale != 1:

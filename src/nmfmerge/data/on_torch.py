@@ -112,7 +112,7 @@ class TorchData(DataMatrix):
         """A hash of the values of X, that of the same array in NumPy."""
         return self._on_host().digest()
 
-    def blas_flops(self, r: int) -> float:
+    def blas_flops(self, r: int, n_starts: int = 1) -> float:
         """None on the host."""
         return 0.0
 

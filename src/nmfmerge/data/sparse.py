@@ -64,7 +64,7 @@ class SparseData(DataMatrix):
         kind = f"{self.X.format} {self.shape}"
         return digest(kind, [self.X.indptr, self.X.indices, self.X.data])
 
-    def blas_flops(self, r: int) -> float:
+    def blas_flops(self, r: int, n_starts: int = 1) -> float:
         """None: the products are our own."""
         return 0.0
 

@@ -43,7 +43,7 @@ from nmfmerge.kernels.mix import (
 from nmfmerge.kernels.momentum import judge_, settle_
 from nmfmerge.kernels.mu import mean_sizes, mu_step_
 from nmfmerge.kernels.nnls import nnls_columns
-from nmfmerge.kernels.parallel import available_threads, blas_for, in_threads
+from nmfmerge.kernels.parallel import available_threads, blas_for, in_threads, of_each
 from nmfmerge.kernels.steps import inner_product, inner_products, largest_step, note_steps_
 
 __all__ = [
@@ -72,6 +72,7 @@ __all__ = [
     "nnls_columns",
     "note_steps_",
     "numbers",
+    "of_each",
     "part_norms",
     "products",
     "projected_norm",

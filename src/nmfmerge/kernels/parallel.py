@@ -8,11 +8,12 @@ caller takes the first share itself, so that busy threads (several fits at once)
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from queue import SimpleQueue
 from threading import Lock, Thread
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -21,6 +22,11 @@ from nmfmerge.kernels.blocks import BLOCK, inlined, kernel
 
 _FLOPS_PER_THREAD = 2.5e6  # of a kernel, where waking threads pays:
 _LEAST_FLOPS = 1e7
+
+_ITEMS_PER_THREAD = 8  # of `of_each`
+
+_T = TypeVar("_T")
+_U = TypeVar("_U")
 
 # Share of the cores that BLAS gets for products of fewer flops than these; all of them beyond.
 _BLAS_SHARES = ((5e7, 1 / 2), (1e8, 5 / 8), (5e8, 3 / 4))
@@ -222,6 +228,18 @@ def in_threads(kernel: Callable[..., None], bounds: Sequence[int], *arguments: A
     for share in others:
         if share.error is not None:
             raise share.error
+
+
+def of_each(function: Callable[[_T], _U], items: Sequence[_T]) -> list[_U]:
+    """``function`` of each item, by several threads where there are many.
+
+    For work in libraries that release the GIL.
+    """
+    threads = min(available_threads(), len(items) // _ITEMS_PER_THREAD)
+    if threads < 2:
+        return [function(item) for item in items]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(function, items))
 
 
 def _wait(shares: Sequence[_Share]) -> None:
