@@ -11,7 +11,7 @@ from math import sqrt
 
 import numpy as np
 
-from nmfmerge.kernels import gram64
+from nmfmerge.kernels import gram64, merge_cheapest_
 
 _LARGEST_EXPONENT = 100  # of two, of a factor that is used as it is
 
@@ -97,6 +97,9 @@ def _join_all(
     state: "_MergeState", n_components: int, max_penalty: float, order: Order | None
 ) -> "MergeTree":
     r = len(state.C)
+    if order is None and max_penalty == np.inf:
+        costs = state.join_cheapest(r - n_components)
+        return MergeTree(r, np.array(state.pairs), state.in_full(costs))
     penalty, rank = state.pair_tables(order)
     penalties: list[float] = []
     while r - len(penalties) > n_components:
@@ -229,6 +232,15 @@ class _MergeState:
         """Squares in the scale of W and H; infinite or zero where that leaves the range."""
         with np.errstate(over="ignore", under="ignore"):
             return np.ldexp(self.unit * value, 2 * self.exponent)
+
+    def join_cheapest(self, n_merges: int) -> np.ndarray:
+        """Join the cheapest pair again and again; return what it cost, in units."""
+        pairs, costs = merge_cheapest_(
+            self.C, self.D, self.A, self.B, self.w_norm, self.w_exponent, self.ids, self.alive,
+            self.held, max(0, n_merges),
+        )  # fmt: skip
+        self.pairs += [(i, j) for i, j in pairs.tolist()]
+        return costs
 
     def join(self, p: int, q: int) -> None:
         """Join slots p and q in p, eqs. (linear_merge_model) and (optimal_h_m)."""

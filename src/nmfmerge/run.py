@@ -186,10 +186,10 @@ class Run:
         r = self.point.n_components
         held = None if self.held is None else self.held.extended(r).either
         grams = (k.to_host(k.gram64(F)) for F in (self.point.Wt, self.point.H))
-        plans = [
-            merge_plan(WtW, HHt, self.n_components, held=held)
-            for WtW, HHt in zip(*grams, strict=True)
-        ]
+        plans = of_each(
+            lambda pair: merge_plan(pair[0], pair[1], self.n_components, held=held),
+            list(zip(*grams, strict=True)),
+        )
         for start, plan in zip(self.starts, plans, strict=True):
             start.merges = plan.tree
         Wt = k.mix(np.stack([plan.A for plan in plans]), self.point.Wt)

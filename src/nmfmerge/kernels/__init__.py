@@ -29,6 +29,7 @@ from nmfmerge.kernels.extrapolate import extrapolate_
 from nmfmerge.kernels.gcd import gcd_largest_decrease, gcd_sweep_
 from nmfmerge.kernels.gram import gram64, thin_gram
 from nmfmerge.kernels.hals import hals_sweep_
+from nmfmerge.kernels.merging import merge_cheapest_
 from nmfmerge.kernels.mix import (
     joined,
     mix,
@@ -67,6 +68,7 @@ __all__ = [
     "judge_",
     "largest_step",
     "mean_sizes",
+    "merge_cheapest_",
     "mix",
     "mu_step_",
     "nnls_columns",
