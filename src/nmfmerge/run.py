@@ -221,10 +221,9 @@ class Run:
     def _best(self) -> Factorization:
         """The start that fits best, with what became of the others."""
         point = self.point
-        pairs = list(zip(point.Wt, point.H, strict=True))
-        residuals = [self.data.residual_norm2(Wt, H) for Wt, H in pairs]
+        residuals = self.data.residual_norms2(point.Wt, point.H)
         best = int(np.argmin(residuals))
-        if len(pairs) == 1:
+        if self.n_starts == 1:
             return self._factorization(0, residuals[0])
         likeness = compare(self.data, point.Wt, point.H, best)
         starts = tuple(
@@ -240,7 +239,7 @@ class Run:
             )
             for i, beginning in enumerate(self.beginnings)
         )
-        kept = range(len(pairs)) if self.keep_all else [best]
+        kept = range(self.n_starts) if self.keep_all else [best]
         solutions = {i: self._factorization(i, residuals[i]) for i in kept}
         return replace(
             solutions[best],

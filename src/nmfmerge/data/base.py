@@ -70,6 +70,10 @@ class DataMatrix(ABC):
     def residual_norm2(self, Wt: np.ndarray, H: np.ndarray) -> float:
         """‖X − WH‖², accurate near an exact fit too; costs about half an iteration."""
 
+    def residual_norms2(self, Wt: Any, H: Any) -> list[float]:
+        """`residual_norm2` of each start."""
+        return [self.residual_norm2(*pair) for pair in zip(Wt, H, strict=True)]
+
     @abstractmethod
     def digest(self) -> str:
         """A hash of the values of X, the same however X lies in memory."""

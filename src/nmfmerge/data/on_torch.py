@@ -82,6 +82,15 @@ class TorchData(DataMatrix):
 
     def residual_norm2(self, Wt: Array, H: Array) -> float:
         """‖X − WH‖²: by blocks of rows, or for sparse X exact on its stored values."""
+        return float(self._residual_norm2(Wt, H))
+
+    def residual_norms2(self, Wt: Array, H: Array) -> list[float]:
+        """`residual_norm2` of each start, looked at once in the end."""
+        return torch.stack(
+            [self._residual_norm2(*pair) for pair in zip(Wt, H, strict=True)]
+        ).tolist()
+
+    def _residual_norm2(self, Wt: Array, H: Array) -> Array:
         Wt, H = Wt.double(), H.double()
         if self.is_sparse:
             return self._sparse_residual_norm2(Wt, H)
@@ -92,9 +101,9 @@ class TorchData(DataMatrix):
             residual = self.X[part].double() * self.scale
             residual -= Wt[:, part].T @ H
             total += residual.square_().sum()
-        return float(total)
+        return total
 
-    def _sparse_residual_norm2(self, Wt: Array, H: Array) -> float:
+    def _sparse_residual_norm2(self, Wt: Array, H: Array) -> Array:
         everywhere = ((Wt @ Wt.T) * (H @ H.T)).sum()
         row, column = _rows_of(self.X), self.X.col_indices()
         values = self.X.values()
@@ -106,7 +115,7 @@ class TorchData(DataMatrix):
             fit = (Wt[:, row[part]] * H[:, column[part]]).sum(dim=0)
             stored += (values[part].double() * self.scale - fit).square().sum()
             fitted += fit.square().sum()
-        return float(stored + (everywhere - fitted).clamp(min=0))
+        return stored + (everywhere - fitted).clamp(min=0)
 
     def digest(self) -> str:
         """A hash of the values of X, that of the same array in NumPy."""
