@@ -337,7 +337,7 @@ def transform(X: Any, H: np.ndarray) -> np.ndarray:
     with blas_for(data.blas_flops(len(H))):
         HXt = data.HXt(placed, out=data.kernels.empty((len(H), data.shape[0]), placed))
         Wt = nnls_columns(gram64(H), data.kernels.to_host(HXt))
-    return data.give(Wt.T * data.dtype.type(data.unit))
+    return data.returned(data.place(Wt)).T
 
 
 def _prepare(

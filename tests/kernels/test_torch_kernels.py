@@ -20,20 +20,11 @@ torch = pytest.importorskip("torch")
 
 from nmfmerge.kernels import torch_kernels  # noqa: E402
 
-pytestmark = pytest.mark.tensors
+pytestmark = [pytest.mark.tensors, pytest.mark.usefixtures("_one_torch_thread")]
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 ACTIVE = np.array([True, False, True])
 SHAPES = [(1, 1), (3, 9), (5, 70), (9, 5), (2, 260)]
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    """Threads cost more than they give on small tensors."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(params=["registers", "memory"])
