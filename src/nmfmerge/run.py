@@ -10,6 +10,7 @@ from types import TracebackType
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from nmfmerge import tensors
 from nmfmerge.checkpoint import Checkpoint, StartState, State
 from nmfmerge.data import Array, Check, DataMatrix
 from nmfmerge.held import Held
@@ -257,7 +258,7 @@ class Run:
             # Scaling may have rounded the smallest numbers.
             for F, given, mask in zip((Wt, H), self.given, (self.held.W, self.held.H), strict=True):
                 held = np.flatnonzero(mask)
-                F[held] = given[held]
+                F[held] = tensors.like(given[held].astype(self.data.dtype), F)
         merges = start.merges
         if merges is not None and unit2 != 1:
             with np.errstate(over="ignore", under="ignore"):

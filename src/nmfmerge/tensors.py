@@ -3,6 +3,9 @@
 A tensor on the CPU is used through NumPy, in the same memory. One on another device stays there.
 """
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,14 +26,16 @@ def is_tensor(A: Any) -> bool:
     )
 
 
+def is_host(device: Any) -> bool:
+    """Whether a device is the CPU."""
+    return str(device).partition(":")[0] == "cpu"
+
+
 def to_numpy(A: Any) -> Any:
     """A dense tensor as an array, in the same memory where that can be; others as they are."""
     if not is_tensor(A):
         return A
-    A = A.detach()
-    if _is_half(A):
-        A = A.float()
-    return A.cpu().numpy()
+    return (A.float() if _is_half(A) else A).numpy(force=True)
 
 
 def like(result: np.ndarray, given: Any) -> Any:
@@ -43,16 +48,24 @@ def like(result: np.ndarray, given: Any) -> Any:
 
 
 def host_matrix(X: "torch.Tensor") -> Any:
-    """A tensor on the CPU as an array, or as a SciPy matrix if it is sparse."""
+    """A tensor on the CPU as an array, or as a SciPy matrix if it is sparse, in the same memory."""
     import torch
 
     X = X.detach()
     X = X.float() if _is_half(X) else X
     if X.layout == torch.strided:
-        return X.numpy()
-    X = X.to_sparse_csr()
-    parts = (X.values().numpy(), X.col_indices().numpy(), X.crow_indices().numpy())
-    return sp.csr_array(parts, shape=tuple(X.shape))
+        return X.numpy(force=True)
+    if X.ndim != 2:
+        raise ValueError(f"X has {X.ndim} dimension(s); expected a 2-D sparse tensor")
+    shape = tuple(X.shape)
+    if X.layout == torch.sparse_csc:
+        parts = X.values(), X.row_indices(), X.ccol_indices()
+        return sp.csc_array(tuple(part.numpy() for part in parts), shape=shape)
+    if X.layout == torch.sparse_csr:
+        parts = X.values(), X.col_indices(), X.crow_indices()
+        return sp.csr_array(tuple(part.numpy() for part in parts), shape=shape)
+    X = X.to_sparse_coo().coalesce()
+    return sp.coo_array((X.values().numpy(), tuple(X.indices().numpy())), shape=shape)
 
 
 def give_tensors(data: DataMatrix) -> DataMatrix:
@@ -82,7 +95,8 @@ def device_matrix(X: "torch.Tensor", tf32: bool) -> DataMatrix:
     X = X.float() if _is_half(X) else X
     X = X if X.is_floating_point() else X.double()
     if X.layout != torch.strided:
-        X = X.to_sparse_coo().coalesce().to_sparse_csr()
+        with _quiet():
+            X = X.to_sparse_coo().coalesce().to_sparse_csr()
     values = X.values() if X.layout == torch.sparse_csr else X
     low, high = (float(values.min()), float(values.max())) if values.numel() else (0.0, 0.0)
     if not (np.isfinite(low) and np.isfinite(high)):
@@ -114,20 +128,34 @@ def on_device(X: Any, device: Any) -> "torch.Tensor":
             f"device={device!r} needs PyTorch: install it with pip install 'nmfmerge[gpu]'"
         ) from None
     try:
-        if is_tensor(X):
-            return X.to(device)
-        if sp.issparse(X):
-            X = X.tocsr()
-            rows, columns, values = map(torch.from_numpy, (X.indptr, X.indices, X.data))
-            return torch.sparse_csr_tensor(
-                rows, columns, values, size=X.shape, check_invariants=False
-            ).to(device)
-        return torch.from_numpy(np.ascontiguousarray(X)).to(device)
-    except (RuntimeError, AssertionError) as error:
+        place = torch.device(device)
+        with _quiet():
+            return (X if is_tensor(X) else _as_tensor(X)).to(place)
+    except (RuntimeError, AssertionError, TypeError) as error:
         reason = str(error).strip().splitlines()[0]
         raise ValueError(
             f"device={device!r} cannot be used ({reason}); leave it out to fit on the CPU"
         ) from error
+
+
+def _as_tensor(X: Any) -> "torch.Tensor":
+    """An array or sparse matrix as a tensor in the same memory, where that can be."""
+    import torch
+
+    if not sp.issparse(X):
+        return torch.from_numpy(X if X.flags.forc else np.ascontiguousarray(X))
+    X = X.tocsr()
+    rows, columns, values = map(torch.from_numpy, (X.indptr, X.indices, X.data))
+    return torch.sparse_csr_tensor(rows, columns, values, size=X.shape, check_invariants=False)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the warnings of PyTorch that X is sparse, or that its array is read-only."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+        warnings.filterwarnings("ignore", "The given NumPy array is not writ")
+        yield
 
 
 def _is_half(X: "torch.Tensor") -> bool:

@@ -29,16 +29,16 @@ def check_X(X: Any, device: Any = None, tf32: bool = False) -> DataMatrix:
     if isinstance(X, DataMatrix):
         return X
     if not tensors.is_tensor(X):
-        data = _check_on_host(X)
-        if device is None or str(device) == "cpu":
-            return data
-        moved = tensors.device_matrix(tensors.on_device(data.X, device), tf32)
+        matrix, exponent = _check_on_host(X)
+        if device is None or tensors.is_host(device):
+            return wrap(matrix, exponent)
+        moved = tensors.device_matrix(tensors.on_device(matrix, device), tf32)
         moved.give = moved.kernels.to_host  # type: ignore[method-assign]
         return moved
     home = X.device
     X = X if device is None else tensors.on_device(X, device)
-    if X.device.type == "cpu":
-        data = tensors.give_tensors(_check_on_host(tensors.host_matrix(X)))
+    if tensors.is_host(X.device):
+        data = tensors.give_tensors(wrap(*_check_on_host(tensors.host_matrix(X))))
     else:
         data = tensors.device_matrix(X, tf32)
     if home != X.device:
@@ -47,7 +47,8 @@ def check_X(X: Any, device: Any = None, tf32: bool = False) -> DataMatrix:
     return data
 
 
-def _check_on_host(X: Any) -> DataMatrix:
+def _check_on_host(X: Any) -> tuple[Any, int]:
+    """Check the data; return them as an array or a compressed matrix, with their unit exponent."""
     matrix: Any = _check_sparse(X) if sp.issparse(X) else check_array("X", X)
     if min(matrix.shape) == 0:
         raise ValueError(f"X is empty: its shape is {matrix.shape}; it needs rows and columns")
@@ -63,7 +64,7 @@ def _check_on_host(X: Any) -> DataMatrix:
             f"Negative values in data passed to NMF ({_first(matrix, lambda v: v < 0)}); X must "
             "be nonnegative: shift it, clip it or take magnitudes first"
         )
-    return wrap(matrix, unit_exponent(float(high)))
+    return matrix, unit_exponent(float(high))
 
 
 def check_solver_fits(solver: Any, data: DataMatrix) -> None:

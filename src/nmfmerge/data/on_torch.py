@@ -41,9 +41,11 @@ class TorchData(DataMatrix):
         self._svd, self._keeps_svd = None, False
         self.tf32 = tf32
         self.is_sparse = X.layout == torch.sparse_csr
-        self.scale = 2.0 ** (-2 * unit_exponent)
-        if abs(2 * unit_exponent) > _IN_PLACE[X.dtype]:
-            X, self.scale = X * self.scale, 1.0
+        self._divided = abs(2 * unit_exponent) > _IN_PLACE[X.dtype]
+        if self._divided:  # twice by the unit, whose square may be out of range
+            X, self.scale = X * (1 / self.unit) * (1 / self.unit), 1.0
+        else:
+            self.scale = self.unit**-2
         self.X = X if self.is_sparse else _in_one_piece(X)
         self._Xt = _transposed(self.X) if self.is_sparse else self.X.T
         values = self.X.values() if self.is_sparse else self.X
@@ -144,14 +146,12 @@ class TorchData(DataMatrix):
 
     def _on_host(self) -> DataMatrix:
         exponent = round(np.log2(self.unit))
+        X = self.X * self.unit * self.unit if self._divided else self.X
         if not self.is_sparse:
-            X = self.X.cpu().numpy() if self.scale != 1 or exponent == 0 else None
-            if X is None:  # it was divided already
-                X = (self.X * 4.0**exponent).cpu().numpy()
-            return DenseData(X, exponent)
-        parts = (self.X.values(), self.X.col_indices(), self.X.crow_indices())
-        X = sp.csr_array(tuple(part.cpu().numpy() for part in parts), shape=self.shape)
-        return SparseData(X, exponent)
+            return DenseData(X.cpu().numpy(), exponent)
+        parts = (X.values(), X.col_indices(), X.crow_indices())
+        host = sp.csr_array(tuple(part.cpu().numpy() for part in parts), shape=self.shape)
+        return SparseData(host, exponent)
 
     def _compute_svd(self, r: int, check: Check | None) -> TruncatedSVD:
         entries = len(self.X.values()) if self.is_sparse else self.X.numel()
