@@ -45,12 +45,17 @@ def main(arguments: list[str] | None = None) -> int:
     except (FileNotFoundError, ValueError) as error:
         print(f"reproduce: {error}", file=sys.stderr)
         return 1
-    if given.export:
-        for path in store.export(given.export):
-            print(f"{path}: {path.stat().st_size / 2**20:.1f} MiB", file=sys.stderr)
+    finally:  # what was made before an error is carried home too
+        if given.export:
+            _export(store, given.export)
     if given.name != "run":
         _write(experiments, chosen, plans, store, given)
     return 0
+
+
+def _export(store, folder: Path) -> None:
+    for path in store.export(folder):
+        print(f"{path}: {path.stat().st_size / 2**20:.1f} MiB", file=sys.stderr)
 
 
 def _make_runs(

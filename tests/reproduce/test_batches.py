@@ -155,6 +155,23 @@ def test_a_batch_that_does_not_end_in_time_is_given_up(store, capsys):
     assert make_batch(endless, host("melody"), [], until=time.monotonic() - 1) is None
 
 
+def test_what_was_made_before_an_error_is_exported(tmp_path, monkeypatch):
+    made = []
+
+    def fail_at_third(*given):
+        if len(made) == 2:
+            raise MemoryError
+        made.append(given[0])
+        return make_batch(*given)
+
+    monkeypatch.setattr(batches, "make_batch", fail_at_third)
+    files = ["--store", str(tmp_path / "runs"), "--export", str(tmp_path / "parts")]
+    with pytest.raises(MemoryError):
+        main(["table2", *GIVEN, *files, "--device", "cpu"])
+    other = Store(tmp_path / "other")
+    assert other.take_in([tmp_path / "parts" / "runs-0.sqlite"]) == 2 * STARTS
+
+
 def test_runs_of_a_batch_have_no_times_and_sections_on_time_leave_them_out(store):
     runs = planned(*CASES[0])
     assert perform_on_device(runs, store, "cpu")
