@@ -100,7 +100,8 @@ def describe(device: str) -> dict[str, str]:
     try:
         on_device(np.ones((1, 1)), device)
     except (ImportError, ValueError) as error:
-        raise ValueError(f"--device {device}: {error}") from None
+        message = str(error).replace(f"device={device!r}", f"--device {device}")
+        raise ValueError(message) from None
     import torch
 
     name = torch.cuda.get_device_name(device) if device.startswith("cuda") else device
