@@ -73,6 +73,9 @@ class Run:
         keep_all: bool = False,
     ) -> None:
         self.data = data
+        data.own_threads = (
+            len(beginnings) > 1
+        )  # those of BLAS are not made for a batch that shrinks
         self.n_components = n_components
         self.solver = solver
         self.limits = limits

@@ -29,6 +29,7 @@ class DataMatrix(ABC):
     kernels: ClassVar[ModuleType] = kernels  # for arrays of the library that X is of
     passes_at_once: ClassVar[int] = 1  # of a solver, between two looks at the steps
     X: Any  # as it came, or divided by a power of four; only for the code of this package
+    own_threads: bool = False  # whether products are shared by our threads instead of BLAS's
     shape: tuple[int, int]
     dtype: np.dtype
     unit: float

@@ -16,7 +16,7 @@ _SMALL_SIDE = 64  # up to this smaller side nothing is faster than the full SVD
 _GRAM_SIDE = 450  # up to this one, the eigenvectors of its Gram are, and the Gram is small
 _WELL_SEPARATED = 1e-5  # a singular value below this share of the first is lost in a Gram
 _BLOCK_BYTES = 2**19
-_WORTH_SHARING = 5e6  # flops of a product, from which threads pay
+_FLOPS_PER_THREAD = 5e6  # of a product of several starts, where waking threads pays
 
 
 class DenseData(DataMatrix):
@@ -51,27 +51,33 @@ class DenseData(DataMatrix):
         return _residual_norm2(self.X, self.scale, Wt, H)
 
     def blas_flops(self, r: int, n_starts: int = 1) -> float:
-        """All of a cross product, unless our own threads share the starts."""
-        return 0.0 if self._shares_starts(r, n_starts) else 2.0 * n_starts * r * self.X.size
+        """All of a cross product, unless our own threads share it."""
+        return 0.0 if self._threads(r, n_starts) > 1 else 2.0 * n_starts * r * self.X.size
 
     def cross(self, side: Literal["W", "H"], F: Any, out: Any) -> Any:
-        """The cross product of all starts; where there are enough, each thread has some of them.
+        """The cross product of all starts; in a fit from several, each thread has a part of X.
 
         BLAS has one thread then: its own wait by spinning, on cores that the sweeps need.
         """
-        if not self._shares_starts(F.shape[1], len(F)):
+        if self._threads(F.shape[1], len(F)) < 2:
             return super().cross(side, F, out)
+        X = self.X.T if side == "W" else self.X
+        stacked, product = (A.reshape(-1, A.shape[-1]) for A in (F, out))
 
         def multiply(first: int, last: int) -> None:
-            super(DenseData, self).cross(side, F[first:last], out[first:last])
+            part = product[:, first:last]
+            np.matmul(stacked, X[:, first:last], out=part)
+            self._scaled_(part)
 
-        n = available_threads()
-        in_threads(multiply, [len(F) * i // n for i in range(n + 1)])
+        n = self._threads(F.shape[1], len(F))
+        in_threads(multiply, [X.shape[1] * i // n for i in range(n + 1)])
         return out
 
-    def _shares_starts(self, r: int, n_starts: int) -> bool:
-        worth = 2.0 * n_starts * r * self.X.size > _WORTH_SHARING
-        return worth and n_starts >= max(2, available_threads()) and available_threads() > 1
+    def _threads(self, r: int, n_starts: int) -> int:
+        """Threads of our own for a cross product of so many starts."""
+        flops = 2.0 * n_starts * r * self.X.size
+        most = available_threads() if self.own_threads else 1
+        return max(1, min(most, int(flops / _FLOPS_PER_THREAD)))
 
     def _scaled_(self, product: np.ndarray) -> np.ndarray:
         if self.scale != 1:
