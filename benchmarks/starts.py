@@ -53,7 +53,7 @@ def batched(repeats=3):
     return rows
 
 
-def default(repeats=3):
+def default(repeats=2):
     """`nmf_merge` and scikit-learn's NMF with their defaults: error and seconds."""
     rows = []
     for name in REAL:

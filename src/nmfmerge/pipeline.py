@@ -87,7 +87,8 @@ def nmf(
         Called with a `Progress` after each iteration; a true return value stops the run.
     checkpoint : path, optional
         File to keep the state of the run in. If it exists, the run continues from it; on the
-        same machine with as many threads it ends at the bits of a run that was never killed. A
+        same machine with as many threads it ends at the bits of a run that was never killed (to
+        rounding, from several starts on a device). A
         run that reached its limits continues its last stage when they are raised. A file
         that is damaged, or of other data or settings, is refused. The file is not deleted.
     device : str or torch.device, optional
