@@ -14,10 +14,12 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from nmfmerge import (
+    Editor,
     merge_components,
     metrics,
     nmf,
     nmf_merge,
+    rank_path,
     recover_components,
     tensors,
     transform,
@@ -362,3 +364,18 @@ def test_a_matrix_on_a_device_is_the_one_in_numpy(low_rank, device):
             assert ours.norm2 == pytest.approx(theirs.norm2, rel=1e-13)
             assert ours.mean == pytest.approx(theirs.mean, rel=1e-13)
             np.testing.assert_allclose(ours.svd(3).s, theirs.svd(3).s, rtol=1e-12)
+
+
+def test_rank_path_and_editor_take_tensors_of_the_cpu_and_refuse_others(rng):
+    X = rng.random((20, 15))
+    path = rank_path(torch.from_numpy(X), 3)
+    np.testing.assert_array_equal(path[3].W, rank_path(X, 3)[3].W)
+    editor = Editor(torch.from_numpy(X), path[3])
+    assert isinstance(editor.merge(0, 1).W, np.ndarray)
+    elsewhere = torch.empty((20, 15), device="meta")
+    for refuses in (
+        lambda: rank_path(elsewhere, 3),
+        lambda: Editor(elsewhere, path[3]),
+    ):
+        with pytest.raises(TypeError, match=r"tensor on meta; .* on the CPU: pass X\.cpu\(\)"):
+            refuses()

@@ -67,6 +67,15 @@ def _check_on_host(X: Any) -> tuple[Any, int]:
     return matrix, unit_exponent(float(high))
 
 
+def check_X_on_host(X: Any, user: str) -> DataMatrix:
+    """Check data for what works on the CPU alone; results are NumPy arrays."""
+    if tensors.is_tensor(X):
+        if not tensors.is_host(X.device):
+            raise TypeError(f"X is a tensor on {X.device}; {user} works on the CPU: pass X.cpu()")
+        X = tensors.host_matrix(X)
+    return check_X(X)
+
+
 def check_solver_fits(solver: Any, data: DataMatrix) -> None:
     """Check that the solver can work where X is."""
     if not solver.on_devices and data.passes_at_once > 1:
