@@ -14,8 +14,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from nmfmerge import Interrupted, Status, datasets, metrics, nmf, nmf_merge
 from nmfmerge.checkpoint import Checkpoint
+from nmfmerge.init import INITS
 from nmfmerge.merge import merge, merge_plan
 from nmfmerge.solvers import SOLVERS
+from nmfmerge.validation import check_X
 
 X = datasets.lcms_like(40, 60, 6, random_state=2).X
 FITS = [nmf, nmf_merge]
@@ -424,3 +426,75 @@ def test_a_plan_of_merges_is_what_merging_does(seed, r, density, data):
     np.testing.assert_allclose(plan.tree.penalties, tree.penalties, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(plan.A @ Wt, Wt_merged, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(plan.B @ H, H_merged, rtol=1e-12, atol=1e-12)
+
+
+def test_starts_that_had_converged_are_not_said_to_have_been_stopped():
+    X = datasets.lcms_like(60, 80, 5, random_state=1).X
+    alone = [nmf(X, 5, init="random", random_state=seed).n_iter for seed in range(8)]
+    slow, fast = int(np.argmax(alone)), int(np.argmin(alone))
+    starts = [tuple(_random(X, 5, seed)) for seed in (slow, fast)]
+    limit = (alone[slow] + alone[fast]) // 2
+    stopped = nmf(X, 5, init=starts, callback=lambda p: p.iteration > limit)
+    assert [start.status for start in stopped.starts] == [Status.CALLBACK, Status.CONVERGED]
+    assert stopped.status is stopped.starts[stopped.best_start].status
+
+
+def _random(X, r, seed):
+    Wt, H = INITS["random"](check_X(X), r, np.random.default_rng(seed))
+    unit = check_X(X).unit
+    return Wt.T * unit, H * unit
+
+
+def test_without_time_for_singular_vectors_given_starts_stay_and_others_are_random(rng):
+    X = sp.csr_array(rng.random((300, 200)))
+    first = nmf(X, 4, init="random", tol=1e-2)
+    given = (first.W, first.H)
+    with pytest.warns(ConvergenceWarning):
+        result = nmf(X, 4, init=[given, "nndsvd", "random"], max_time=1e-9, keep_all=True)
+    np.testing.assert_allclose(result.solutions[0].W, first.W)
+    errors = [start.fitting_error for start in result.starts]
+    assert result.best_start == 0
+    assert len(set(errors)) == 3
+    with pytest.warns(ConvergenceWarning):
+        held = nmf(X, 4, init=[given, "nndsvd"], hold=[0], max_time=1e-9, keep_all=True)
+    for solution in held.solutions:
+        np.testing.assert_array_equal(solution.W[:, 0], first.W[:, 0])
+        assert metrics.fitting_error(X, solution.W, solution.H) == pytest.approx(
+            solution.fitting_error, rel=1e-9
+        )
+
+
+def test_a_result_does_not_keep_the_other_starts_in_memory(rng):
+    X = rng.random((30, 20)) * 0.7  # its scale is left as it is
+    result = nmf(X, 3, n_init=5)
+    bases = [F if F.base is None else F.base for F in (result.W, result.H)]
+    assert sum(base.size for base in bases) == 3 * (30 + 20)
+
+
+def test_a_callback_that_stops_is_not_called_again(rng):
+    calls = []
+    nmf(rng.random((30, 20)), 3, n_init=5, callback=lambda p: calls.append(1) or True)
+    assert len(calls) == 1
+
+
+def test_callbacks_know_the_start_in_rounds_of_recovery_too(rng):
+    seen = set()
+    nmf_merge(
+        rng.random((30, 25)),
+        2,
+        n_extra=6,
+        n_init=3,
+        callback=lambda p: seen.add((p.stage, p.start)) and None,
+    )
+    assert {start for stage, start in seen if stage == "recover"} == {0, 1, 2}
+
+
+def test_the_only_solution_is_kept_too(rng):
+    result = nmf(rng.random((30, 20)), 3, keep_all=True)
+    assert len(result.solutions) == 1
+    np.testing.assert_array_equal(result.solutions[0].W, result.W)
+
+
+def test_several_starts_in_a_tuple_are_told_to_be_a_list(rng):
+    with pytest.raises(TypeError, match="give several starts as a list"):
+        nmf(rng.random((30, 20)), 3, init=("nndsvd", "random"))

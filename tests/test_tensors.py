@@ -19,12 +19,15 @@ from nmfmerge import (
     metrics,
     nmf,
     nmf_merge,
+    plot,
     rank_path,
+    records,
     recover_components,
     tensors,
     transform,
 )
 from nmfmerge.data import DenseData, SparseData
+from nmfmerge.datasets import lcms_like
 from nmfmerge.validation import check_X
 
 torch = pytest.importorskip("torch")
@@ -379,3 +382,16 @@ def test_rank_path_and_editor_take_tensors_of_the_cpu_and_refuse_others(rng):
     ):
         with pytest.raises(TypeError, match=r"tensor on meta; .* on the CPU: pass X\.cpu\(\)"):
             refuses()
+
+
+def test_figures_report_and_records_take_results_that_are_tensors(rng):
+    data = lcms_like(20, 15, 4)
+    result = nmf_merge(torch.from_numpy(data.X), 4, keep_all=True)
+    assert isinstance(result.numpy().solutions[1].W, np.ndarray)
+    for figure in (
+        plot.components(result), plot.merges(result), plot.starts(result),
+        plot.reconstruction(result, data), plot.comparison(result, result.solutions[1]),
+    ):  # fmt: skip
+        assert figure.axes
+    again = records.unpack_result(*records.pack_result(result))
+    np.testing.assert_array_equal(again.W, result.W.numpy())

@@ -193,6 +193,8 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         """Names and number of features by scikit-learn's rules, then values by ours."""
         if tensors.is_tensor(X):
             data = check.check_X(X, self.device, self.tf32)
+            if reset and hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
             _check_n_features(self, np.broadcast_to(np.float64(0), data.shape), reset=reset)
             return data
         refuse("X", X)

@@ -64,6 +64,7 @@ def compare(data: DataMatrix, Wt: Array, H: Array, best: int) -> Likeness:
     ]
     orders = np.stack([linear_sum_assignment(-a * b)[1] for a, b in zip(*cosines, strict=True)])
     similarity = np.take_along_axis(cosines[0] * cosines[1], orders[:, :, None], axis=2)[:, :, 0]
+    similarity = np.minimum(similarity, 1)  # by rounding it may be more
     matched = np.eye(Wt.shape[1])[orders]
     w_recipes, h_recipes = (
         matched * _divided(norm[best][None], np.take_along_axis(norm, orders, axis=1))[:, :, None]

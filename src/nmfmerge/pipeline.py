@@ -413,12 +413,15 @@ class _StartMaker:
         """How a start begins that is a word or a pair of factors."""
         if not isinstance(init, str):
             start = self._with_held(self._given(init))
-            return Beginning("given", None, lambda check: start)
-        rng = self.rng if seed is None else np.random.default_rng(seed)
-        make = INITS[init]
+            return Beginning("given", None, lambda check: start, lambda: start)
+
+        def make(word: str, check: Any) -> Factors:
+            rng = self.rng if seed is None else np.random.default_rng(seed)
+            return self._with_held(INITS[word](self.data, self.r, rng, check))
+
         return Beginning(
-            init, seed, lambda check: self._with_held(make(self.data, self.r, rng, check))
-        )
+            init, seed, lambda check: make(init, check), lambda: make("random", None)
+        )  # fmt: skip
 
     def _given(self, init: Any) -> Factors:
         """Factors of X as those of the data matrix."""

@@ -73,6 +73,7 @@ def unpack_history(array: np.ndarray) -> History:
 
 def pack_result(result: Factorization) -> tuple[Record, Arrays]:
     """A factorization as a record, with a summary for readers, and arrays."""
+    result = result.numpy()
     record, arrays = pack_run(result.stages, result.merges, result.generalized_singular_values)
     summary = {
         "n_components": result.n_components,

@@ -65,10 +65,13 @@ def recover(
     held = np.zeros(H.shape[1], dtype=bool) if held is None else held
     if k <= data.svd(H.shape[1], check).rank(data.shape):
         return _recover_round(data, Wt, H, k, check, held)[:3]
-    each = [
-        _recover_in_rounds(data, Wt[i : i + 1], H[i : i + 1], k, partial(refine, i), check, held)
-        for i in range(len(H))
-    ]
+    with data.keeping_svd():  # all starts need the same
+        each = [
+            _recover_in_rounds(
+                data, Wt[i : i + 1], H[i : i + 1], k, partial(refine, i), check, held
+            )
+            for i in range(len(H))
+        ]
     Wts, Hs, values = zip(*each, strict=True)
     stack = data.kernels.stack
     return stack([F[0] for F in Wts]), stack([F[0] for F in Hs]), np.concatenate(values)

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 
@@ -100,6 +101,10 @@ class Stage:
             f"{self.name:<12} {self.n_components:>4} components {self.n_iter:>6} iterations "
             f"{self.fitting_error:>10.6g} % {self.seconds:>9.3g} s  {self.status}"
         )
+
+
+def _to_numpy(A: Any) -> np.ndarray:
+    return A.detach().cpu().numpy()
 
 
 SAME_COMPONENT = 0.9  # cosine of two components from which they count as the same
@@ -241,6 +246,19 @@ class Factorization:
     def n_components(self) -> int:
         """Number of components."""
         return self.H.shape[0]
+
+    def numpy(self) -> "Factorization":
+        """The same with NumPy arrays, where they are tensors."""
+        if isinstance(self.H, np.ndarray):
+            return self
+        spread = self.spread
+        return replace(
+            self,
+            W=_to_numpy(self.W),
+            H=_to_numpy(self.H),
+            spread=None if spread is None else Spread(_to_numpy(spread.W), _to_numpy(spread.H)),
+            solutions=tuple(solution.numpy() for solution in self.solutions),
+        )
 
     def label(self, k: int) -> str:
         """What to call component k, counted from 0: "component 1", "component 1+4", "glucose"."""

@@ -1,8 +1,8 @@
 """A run of the pipeline: its starts and stages, the factors so far, what is kept if it stops."""
 
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from time import perf_counter
 from types import TracebackType
@@ -14,7 +14,7 @@ from nmfmerge import tensors
 from nmfmerge.checkpoint import Checkpoint, StartState, State
 from nmfmerge.data import Array, Check, DataMatrix
 from nmfmerge.held import Held
-from nmfmerge.init import INITS, Factors
+from nmfmerge.init import Factors
 from nmfmerge.kernels import blas_for, of_each
 from nmfmerge.likeness import compare
 from nmfmerge.merge import merge_plan
@@ -50,6 +50,7 @@ class Beginning:
     init: str
     seed: int | None
     factors: Callable[[Check], Factors]  # component-major
+    at_once: Callable[[], Factors]  # the same, or others, where there is no time
 
 
 class Run:
@@ -73,9 +74,6 @@ class Run:
         keep_all: bool = False,
     ) -> None:
         self.data = data
-        data.own_threads = (
-            len(beginnings) > 1
-        )  # those of BLAS are not made for a batch that shrinks
         self.n_components = n_components
         self.solver = solver
         self.limits = limits
@@ -103,9 +101,8 @@ class Run:
         try:
             self._begin(self._factors_to_begin_with(), began)
         except OutOfTime:  # factors that take no time; a checkpoint would continue from them
-            rng = np.random.default_rng(0)
-            start = INITS["random"](self.data, self.n_components, rng, None)
-            Wt, H = (np.repeat(F[None], self.n_starts, axis=0) for F in start)
+            starts = [start.at_once() for start in self.beginnings]
+            Wt, H = (np.stack(side) for side in zip(*starts, strict=True))
             self._begin((Wt, H), began)
             raise
 
@@ -162,7 +159,7 @@ class Run:
         rounds: list[list[Outcome]] = [[] for _ in self.starts]
 
         def refine(start: int, Wt: Array, H: Array) -> tuple[Array, Array]:
-            loop = self._iterate(self._at(Wt, H), "recover", tol)
+            loop = self._iterate(self._at(Wt, H), "recover", tol, first_start=start)
             rounds[start] += loop.outcomes()
             if self.n_starts == 1:
                 self._point = loop.point  # what there is if it stops here
@@ -228,7 +225,8 @@ class Run:
         residuals = self.data.residual_norms2(point.Wt, point.H)
         best = int(np.argmin(residuals))
         if self.n_starts == 1:
-            return self._factorization(0, residuals[0])
+            only = self._factorization(0, residuals[0])
+            return replace(only, solutions=(only,)) if self.keep_all else only
         likeness = compare(self.data, point.Wt, point.H, best)
         starts = tuple(
             Start(
@@ -236,7 +234,7 @@ class Run:
                 seed=beginning.seed,
                 fitting_error=percent(residuals[i], self.data.norm2),
                 n_iter=sum(stage.n_iter for stage in self.starts[i].stages),
-                status=self.stopped or self.starts[i].status,
+                status=self._status(i),
                 similarity=likeness.similarity[i],
                 subspace_mismatch=float(likeness.subspace_mismatch[i]),
                 permutation_mismatch=float(likeness.permutation_mismatch[i]),
@@ -256,7 +254,10 @@ class Run:
     def _factorization(self, i: int, residual2: float) -> Factorization:
         """One start as factors of X: put back the scale that was taken off X."""
         start, unit2 = self.starts[i], self.data.unit * self.data.unit
-        Wt, H = (self.data.returned(F[i]) for F in (self.point.Wt, self.point.H))
+        Wt, H = self.point.Wt[i], self.point.H[i]
+        if self.n_starts > 1:  # else the result would keep all of them
+            Wt, H = self.data.kernels.copy(Wt), self.data.kernels.copy(H)
+        Wt, H = self.data.returned(Wt), self.data.returned(H)
         if self.held is not None and self.given is not None:
             # Scaling may have rounded the smallest numbers.
             for F, given, mask in zip((Wt, H), self.given, (self.held.W, self.held.H), strict=True):
@@ -272,11 +273,17 @@ class Run:
             objective=0.5 * residual2 * unit2 * unit2,
             fitting_error=percent(residual2, self.data.norm2),
             stages=tuple(start.stages),
-            status=self.stopped or start.status,
+            status=self._status(i),
             seconds=self.limits.elapsed(),
             merges=merges,
             generalized_singular_values=start.generalized_singular_values,
         )
+
+    def _status(self, i: int) -> Status:
+        """How a start ended: one that had converged is not said to have been stopped."""
+        start = self.starts[i]
+        finished = start.stages[-1].name == "final" and start.status is Status.CONVERGED
+        return start.status if finished or self.stopped is None else self.stopped
 
     @property
     def point(self) -> Point:
@@ -296,7 +303,7 @@ class Run:
         return self
 
     def _blas(self) -> AbstractContextManager[None]:
-        return blas_for(self.data.blas_flops(self.n_components, self.n_starts))
+        return blas_for(self.data.blas_flops(self.n_components))
 
     def __exit__(
         self,
@@ -314,17 +321,41 @@ class Run:
             return True
         return kind is _Halt
 
-    def _iterate(self, point: Point, stage: str, tol: float, began: float | None = None) -> Loop:
+    def _iterate(
+        self,
+        point: Point,
+        stage: str,
+        tol: float,
+        began: float | None = None,
+        first_start: int = 0,
+    ) -> Loop:
         """Run the loop; with ``began``, the time its stage began, it is saved now and then."""
         before, self._restored, self._restored_seconds = self._restored, None, 0.0
-        loop = Loop(self.solver, point, stage=stage, tol=tol, limits=self.limits, before=before)
-        try:
-            for _ in loop:
-                if began is not None and self.checkpoint is not None and self.checkpoint.due():
-                    self._save(began, loop)
-        except KeyboardInterrupt:
-            loop.cut_off()
+        loop = Loop(
+            self.solver, point, stage=stage, tol=tol, limits=self.limits, before=before,
+            first_start=first_start,
+        )  # fmt: skip
+        with self._threads(point.n_starts):
+            try:
+                for _ in loop:
+                    if began is not None and self.checkpoint is not None and self.checkpoint.due():
+                        self._save(began, loop)
+            except KeyboardInterrupt:
+                loop.cut_off()
         return loop
+
+    @contextmanager
+    def _threads(self, n_starts: int) -> Iterator[None]:
+        """Let our threads share the products of several starts.
+
+        Those of BLAS are not made for a batch that shrinks.
+        """
+        before, self.data.own_threads = self.data.own_threads, n_starts > 1
+        try:
+            with blas_for(self.data.blas_flops(self.n_components, n_starts)):
+                yield
+        finally:
+            self.data.own_threads = before
 
     def _is_behind(self, stage: str) -> bool:
         return any(known.name == stage for known in self.starts[0].stages)

@@ -190,6 +190,8 @@ def check_init(init: Any, known: Mapping[str, Any]) -> str | tuple[np.ndarray, n
     """Check a word, or a pair of factors (W0, H0)."""
     if isinstance(init, str):
         return check_word("init", init, known)
+    if isinstance(init, tuple) and any(isinstance(one, str) for one in init):
+        raise TypeError(f"init={_short(init)} is a tuple; give several starts as a list")
     if isinstance(init, tuple | list) and len(init) == 2:
         return check_factors(init[0], init[1], names=INIT_NAMES)
     words = ", ".join(repr(word) for word in known)

@@ -114,11 +114,11 @@ class DataMatrix(ABC):
     @contextmanager
     def keeping_svd(self) -> Iterator[None]:
         """Keep the singular vectors until the end of a ``with`` block: several ranks need them."""
-        self._keeps_svd = True
+        before, self._keeps_svd = self._keeps_svd, True
         try:
             yield
         finally:
-            self._keeps_svd = False
+            self._keeps_svd = before
             self.forget_svd()
 
     def half(self, axis: int, first: int) -> "DataMatrix":

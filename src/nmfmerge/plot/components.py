@@ -50,6 +50,7 @@ def components(
         One row for each component, labelled with its name, or its number from 1, and its share.
         After several starts, bands (whiskers on bars) show ± the standard deviation over them.
     """
+    result = result.numpy()
     left, right = sides(result, data)
     share = shares(result.W, result.H)
     shown = _selected(share, which)

@@ -45,6 +45,7 @@ def starts(result: Factorization) -> Figure:
         fit first; components that are not found from every start are named in red. A sentence
         instead where there was one start.
     """
+    result = result.numpy()
     if not result.starts:
         return words("There was one start, so there is nothing to compare it with.")
     n = len(result.starts)

@@ -60,6 +60,7 @@ def page(
     html : str
         The page; write it to a file in UTF-8.
     """
+    result = result.numpy()
     known = {k: v for k, v in (about or {}).items() if v is not None}
     story = Story(
         result, data, known, draw(result, data, path) if figures is None else figures, path

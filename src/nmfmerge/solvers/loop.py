@@ -196,9 +196,11 @@ class Loop:
         tol: float,
         limits: Limits,
         before: LoopState | None = None,
+        first_start: int = 0,
     ) -> None:
         self.point = point
         self.stage, self.tol, self.limits = stage, tol, limits
+        self._first_start = first_start  # the number that callbacks know the first by
         self._records = [_Record() for _ in range(point.n_starts)]
         self._rows = list(range(point.n_starts))  # which start each row of the point is
         self._live: list[int] = []  # those of them that are iterated
@@ -352,12 +354,16 @@ class Loop:
         record, limits, step = self._records[start], self.limits, steps[-1]
         n_iter, seconds, error = len(record.steps) + 1, limits.elapsed(), float("nan")
         if limits.watches:
-            row = self._rows.index(start)
-            progress = Progress(self.stage, n_iter, step, self.tol, seconds, start, self.point, row)
-            if limits.callback is not None and limits.callback(progress):
+            row, number = self._rows.index(start), self._first_start + start
+            progress = Progress(
+                self.stage, n_iter, step, self.tol, seconds, number, self.point, row
+            )  # fmt: skip
+            stopped = any(record.status is Status.CALLBACK for record in self._records)
+            if limits.callback is not None and not stopped and limits.callback(progress):
                 record.status = Status.CALLBACK
             if limits.verbose > 1 and n_iter % _REPORT_EVERY == 0:
-                print(f"  {progress}", flush=True)
+                which = f"start {number + 1:<3} " * (len(self._records) > 1)
+                print(f"  {which}{progress}", flush=True)
             error = progress._fitting_error
         record.steps += steps
         record.seconds += len(steps) * [seconds]
