@@ -385,7 +385,7 @@ def test_rank_path_and_editor_take_tensors_of_the_cpu_and_refuse_others(rng):
 
 
 def test_figures_report_and_records_take_results_that_are_tensors(rng):
-    data = lcms_like(20, 15, 4)
+    data = lcms_like(20, 30, 4)
     result = nmf_merge(torch.from_numpy(data.X), 4, keep_all=True)
     assert isinstance(result.numpy().solutions[1].W, np.ndarray)
     for figure in (

@@ -119,8 +119,8 @@ class Start:
     init : str
         How it began: "nndsvd", "random", … or "given".
     seed : int or None
-        Seed of a random start: with ``n_init=1`` and this as ``random_state``, ``init="random"``
-        gives this solution.
+        Seed of a start that is random: with ``n_init=1``, this ``init`` and this as
+        ``random_state`` the same solution comes back, unless components are held.
     fitting_error : float
         100·‖X − WH‖²/‖X‖², in percent.
     n_iter : int
