@@ -30,7 +30,7 @@ def main(starts="20", *only):
                 if key in runs:
                     continue
                 start = {"init": "nndsvd" if seed is None else "random", "random_state": seed}
-                result = function(X, rank, solver=solver, **start)
+                result = function(X, rank, solver=solver, n_init=1, **start)
                 runs[key] = {
                     "error": result.fitting_error,
                     "seconds": result.seconds,

@@ -259,7 +259,7 @@ def _with_tolerance(function, X, r, tolerance):
             )
 
     assert issubclass(Exactly, DataMatrix)
-    return function(Exactly(X), r)
+    return function(Exactly(X), r, n_init=1)
 
 
 def main(what="methods"):

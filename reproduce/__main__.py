@@ -35,19 +35,27 @@ def main(arguments: list[str] | None = None) -> int:
         if given.taken_in:
             print(f"{store.take_in(given.taken_in)} runs taken in", file=sys.stderr)
         if given.name == "plan":
-            return _show_plan(experiments, plans, store)
+            return _show_plan(experiments, chosen, plans, store, given.device)
         if not given.stored:
             until = float("inf") if given.minutes is None else began + 60 * given.minutes
-            _make_runs(experiments, chosen, plans, store, given.jobs, until)
+            if given.device:
+                _make_on_device(experiments, chosen, plans, store, given.device, until)
+            else:
+                _make_runs(experiments, chosen, plans, store, given.jobs, until)
     except (FileNotFoundError, ValueError) as error:
         print(f"reproduce: {error}", file=sys.stderr)
         return 1
-    if given.export:
-        for path in store.export(given.export):
-            print(f"{path}: {path.stat().st_size / 2**20:.1f} MiB", file=sys.stderr)
+    finally:  # what was made before an error is carried home too
+        if given.export:
+            _export(store, given.export)
     if given.name != "run":
         _write(experiments, chosen, plans, store, given)
     return 0
+
+
+def _export(store, folder: Path) -> None:
+    for path in store.export(folder):
+        print(f"{path}: {path.stat().st_size / 2**20:.1f} MiB", file=sys.stderr)
 
 
 def _make_runs(
@@ -57,15 +65,34 @@ def _make_runs(
     from reproduce.perform import perform
     from reproduce.plan import in_order
 
-    keep_W = {
+    keep_W = _compared(experiments, chosen)
+    for alone in (False, True):
+        runs = in_order(_runs(experiments, plans, alone))
+        perform(runs, store, 1 if alone else jobs, keep_W=keep_W, until=until)
+
+
+def _make_on_device(
+    experiments: dict[str, ModuleType], chosen: dict, plans: dict, store, device: str, until: float
+) -> None:
+    """Make the runs whose errors count and that a device can make, many at once."""
+    from reproduce.batches import perform_on_device
+
+    runs, keep_W = _runs(experiments, plans), _compared(experiments, chosen)
+    perform_on_device(runs, store, device, keep_W=keep_W, until=until)
+
+
+def _compared(experiments: dict[str, ModuleType], chosen: dict) -> set:
+    """The runs whose W is kept."""
+    return {
         run
         for name, experiment in experiments.items()
         if hasattr(experiment, "compared")
         for run in experiment.compared(chosen[name])
     }
-    for alone in (False, True):
-        runs = [run for plan in _chosen(experiments, plans, alone).values() for run in plan]
-        perform(in_order(runs), store, 1 if alone else jobs, keep_W=keep_W, until=until)
+
+
+def _runs(experiments: dict[str, ModuleType], plans: dict, alone: bool = False) -> list:
+    return [run for plan in _chosen(experiments, plans, alone).values() for run in plan]
 
 
 def _chosen(experiments: dict[str, ModuleType], plans: dict, alone: bool) -> dict:
@@ -77,12 +104,21 @@ def _chosen(experiments: dict[str, ModuleType], plans: dict, alone: bool) -> dic
     }
 
 
-def _show_plan(experiments: dict[str, ModuleType], plans: dict, store) -> int:
+def _show_plan(
+    experiments: dict[str, ModuleType], chosen: dict, plans: dict, store, device: str | None
+) -> int:
+    from reproduce.batches import show_batches
     from reproduce.plan import left_to_do
 
-    rows = [["experiment", "data", "solver", "made", "core-minutes left"]]
-    for alone in (False, True):
-        rows += left_to_do(_chosen(experiments, plans, alone), store, alone=alone)
+    if device:
+        rows = [["data", "solver", "method", "rank", "extra", "ε₁ = ε₂", "starts to make"]]
+        rows += show_batches(
+            _runs(experiments, plans), store, keep_W=_compared(experiments, chosen)
+        )
+    else:
+        rows = [["experiment", "data", "solver", "made", "core-minutes left"]]
+        for alone in (False, True):
+            rows += left_to_do(_chosen(experiments, plans, alone), store, alone=alone)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)))
@@ -128,6 +164,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--jobs", type=_positive, default=os.cpu_count(),
                         help="processes, each of one thread (default: one a core); runs of 'timing' are always made alone")  # fmt: skip
+    parser.add_argument("--device",
+                        help="make only the random starts of HALS and MU, many at once on this device, such as cuda; "
+                        "their times do not count; with 'plan', show them")  # fmt: skip
     parser.add_argument(
         "--minutes",
         type=float,

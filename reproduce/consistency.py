@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reproduce.page import MERGE, STANDARD, Claim, Section, Verdict, log_limits, panels, percentage
-from reproduce.pairs import Options, Outcomes, flat, solver_pairs
+from reproduce.pairs import Options, Outcomes, Pair, flat, random_pairs
 from reproduce.runs import Run
 from reproduce.sets import FACES, SETS
 from reproduce.store import Store
@@ -16,11 +16,17 @@ FLOOR = 1e-9  # W is stored with 16 significant bits
 SAME_SPACE = 1e-3
 SETTLED = 0.99  # of the pairs in the same space: nothing is left to improve
 SHOWN = 3000  # points in a scatter plot
+LARGE = 20  # starts on large data: more W would take too much room
 
 
 def plan(options: Options) -> list[Run]:
-    """Random starts of HALS, tolerance 1e-4 in all stages: those of the comparison."""
-    return [run for data in options.data for run in flat(solver_pairs(options, data))]
+    """Random starts of HALS, tolerance 1e-4 in all stages: those of the comparison, or the first."""
+    return [run for data in options.data for run in flat(pairs(options, data))]
+
+
+def pairs(options: Options, data: str) -> list[Pair]:
+    """The pairs whose W are compared: on large data the first of them."""
+    return random_pairs(data, options.seeds(data, large=LARGE))
 
 
 def compared(options: Options) -> list[Run]:
@@ -117,9 +123,7 @@ def report(store: Store, options: Options) -> Section:
 
 def _compare(store: Store, options: Options, data: str) -> tuple[Mismatches, Mismatches] | None:
     kept = [
-        both
-        for both in solver_pairs(options, data)
-        if all(store.has(run, factors=True) for run in both)
+        both for both in pairs(options, data) if all(store.has(run, factors=True) for run in both)
     ]
     outcomes = Outcomes.stored(store, kept)
     if len(outcomes) < 2:

@@ -74,8 +74,9 @@ class Contender:
 
     @classmethod
     def stored(cls, store: Store, runs: list[Run]) -> "Contender | None":
-        """Look the runs up; None if there are none."""
+        """Look the runs up; None if there are none. Those without a time of their own are left out."""
         found = [(run, record) for run in runs if (record := store.get(run))]
+        found = [(run, record) for run, record in found if record["seconds"] is not None]
         if not found:
             return None
         count = COMPARED[SETS[runs[0].data].large]

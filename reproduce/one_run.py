@@ -63,7 +63,7 @@ def _make(run: Run, X, standard: Made | None, checkpoint: Path | None) -> Made:
     if run.method == "nmf":
         result = nmf(X, run.rank, **options, **start)
         return Made(_record(result, trace), result.W, result.H)
-    options |= {"n_extra": run.extra, "tol_intermediate": run.loose}
+    options |= {"n_extra": run.extra, "tol_intermediate": run.loose, "n_init": 1}
     if standard is not None:
         result = nmf_merge(X, run.rank, **options, init=(standard.W, standard.H))
     else:
@@ -112,18 +112,41 @@ def _record(result: nmfmerge.Factorization, trace: Trace) -> dict:
 
 def _joined(standard: dict, merge: dict) -> dict:
     """The record of NMF-Merge whose initial stage is a standard run made before."""
-    initial = standard["stages"][-1] | {"name": "initial"}
-    begun = next(stage for stage in merge["stages"] if stage["name"] == "initial")
     before = [("initial", seconds, error) for _, seconds, error in standard["trace"]]
     skipped = max(t for name, t, _ in merge["trace"] if name == "initial")
     shift = before[-1][1] - skipped
     after = [(name, t + shift, error) for name, t, error in merge["trace"] if name != "initial"]
+    whole = _with_initial_stage(standard, merge)
+    return whole | {"seconds": merge["seconds"] + shift, "trace": before + after}
+
+
+def _with_initial_stage(standard: dict, merge: dict) -> dict:
+    """Put the standard run in the place of the few iterations that saw that it had converged."""
+    initial = standard["stages"][-1] | {"name": "initial"}
+    begun = next(stage for stage in merge["stages"] if stage["name"] == "initial")
     return merge | {
-        "seconds": merge["seconds"] + shift,
         "n_iter": merge["n_iter"] - begun["n_iter"] + initial["n_iter"],
         "stages": [initial if stage is begun else stage for stage in merge["stages"]],
-        "trace": before + after,
     }
+
+
+def record_of_batch(
+    result: nmfmerge.Factorization, batch: dict, standard: dict | None = None
+) -> dict:
+    """The record of a run made in a batch, which has no times of its own: they are None.
+
+    ``batch`` is the number of starts and the seconds of all together; ``standard`` the record of the
+    run which this one goes on from, if any.
+    """
+    record = _record(result, Trace())
+    timeless = {
+        "seconds": None,
+        "stages": [stage | {"seconds": None} for stage in record["stages"]],
+        "trace": [],
+        "batch": batch,
+    }
+    record |= timeless
+    return _with_initial_stage(standard, record) if standard else record
 
 
 def _make_sklearn(run: Run, X) -> Made:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reproduce.runs import Run, pair
+from reproduce.runs import ON_DEVICES, Run, pair
 from reproduce.sets import SETS
 from reproduce.store import Store
 
@@ -21,7 +21,7 @@ class Options:
     data: tuple[str, ...]
     starts: int | None = None
 
-    def seeds(self, data: str, small: int = 200, large: int = 20) -> range:
+    def seeds(self, data: str, small: int = 200, large: int = 200) -> range:
         """Seeds of the random starts, for a small or a large data set."""
         usual = large if SETS[data].large else small
         return range(usual if self.starts is None else self.starts)
@@ -33,8 +33,9 @@ def random_pairs(data: str, seeds: range, **settings) -> list[Pair]:
 
 
 def solver_pairs(options: Options, data: str, solver: str = "hals") -> list[Pair]:
-    """The random starts of a solver at the paper's rank."""
-    return random_pairs(data, options.seeds(data), solver=solver)
+    """The random starts of a solver at the paper's rank: few on large data where no device can help."""
+    large = 200 if solver in ON_DEVICES else 20
+    return random_pairs(data, options.seeds(data, large=large), solver=solver)
 
 
 def deterministic_pairs(data: str, **settings) -> list[Pair]:

@@ -75,7 +75,9 @@ def perform(
     return not left
 
 
-def missing(runs: Iterable[Run], store: Store, jobs: int, keep_W: Collection[Run]) -> list[Run]:
+def missing(
+    runs: Iterable[Run], store: Store, jobs: int | None = None, keep_W: Collection[Run] = ()
+) -> list[Run]:
     """The runs that are not stored as they are wanted: with one job made alone, some with W."""
     return [
         run
@@ -92,7 +94,7 @@ class _Schedule:
         if checkpoints:
             checkpoints.mkdir(exist_ok=True)
         self.wanted = set(wanted)
-        self.waiting = _with_what_they_go_on_from(wanted)
+        self.waiting = with_what_they_go_on_from(wanted)
         self.running: dict[Future, tuple[Run, float]] = {}
         self._ended: dict[Run, Made] = {}
         self._followers = Counter(run.goes_on_from for run in self.waiting)
@@ -141,7 +143,7 @@ class _Schedule:
         return run
 
 
-def _with_what_they_go_on_from(wanted: list[Run]) -> list[Run]:
+def with_what_they_go_on_from(wanted: list[Run]) -> list[Run]:
     """Put the standard run before runs that go on from it, also one whose record is stored."""
     ordered: dict[Run, None] = {}
     for run in wanted:
@@ -207,7 +209,9 @@ def _compile_kernels(runs: list[Run]) -> None:
         warnings.simplefilter("ignore")  # a few iterations do not converge
         for solver, container in kinds:
             X = small if container is np.ndarray else container(small)
-            nmf_merge(X, 2, n_extra=1, solver=solver, init="random", random_state=0, max_iter=30)
+            nmf_merge(
+                X, 2, n_extra=1, n_init=1, solver=solver, init="random", random_state=0, max_iter=30
+            )
 
 
 @contextmanager

@@ -34,7 +34,7 @@ def report(store: Store, options: Options) -> Section:
 
     late = nmf(example.X, 4, solver="hals", tol=TOL, max_iter=MAX_ITER, callback=watch)
     merge = nmf_merge(
-        example.X, 4, solver="hals", tol=TOL, tol_intermediate=1e-2, max_iter=MAX_ITER
+        example.X, 4, solver="hals", n_init=1, tol=TOL, tol_intermediate=1e-2, max_iter=MAX_ITER
     )
     true_W = example.W
     matched = {

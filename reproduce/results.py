@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from reproduce.machines import machines
+from reproduce.machines import batches, machines
 from reproduce.page import Section, Verdict
 from reproduce.paper import SOLVERS
 from reproduce.plan import own_seconds
@@ -25,7 +25,8 @@ def opening(store: Store, plan: list[Run]) -> str:
         "authors', a verdict on each claim, and a comparison that the paper lacks. This page is written by "
         "`python -m reproduce all`; with `--stored` it is drawn again from stored runs in seconds. "
         f"Numbers of {len(records)} runs of {len(wanted)} planned, {hours:.1f} hours of one core; "
-        f"{sum(not record['converged'] for record in records)} of them did not converge.",
+        f"{sum(not record['converged'] for record in records)} of them did not converge."
+        + batches(records),
         machines(records),
         _few_starts(store, wanted),
     ]

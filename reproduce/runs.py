@@ -18,6 +18,8 @@ from reproduce.sets import SETS, matrix
 # the last digits with the compiler, the source files with every comment; and hours of runs with it.
 NUMERICS = {"hals": 1, "accelerated": 1, "gcd": 1, "alspgrad": 1, "mu": 1}
 
+ON_DEVICES = ("hals", "mu")  # of the paper's solvers, those that can make many starts on a GPU
+
 
 @dataclass(frozen=True)
 class Run:

@@ -76,10 +76,13 @@ class Store:
         return row and _expanded(*row).reshape(-1, run.rank)
 
     def put(self, run: Run, record: dict, machine: dict, W: np.ndarray | None = None) -> None:
-        """Keep a run; ``machine`` says on what it was made, and among how many (``jobs``)."""
+        """Keep a run; ``machine`` says on what it was made, and among how many (``jobs``).
+
+        One made in a batch has no number of jobs, and no times of its own.
+        """
         described = json.dumps(machine, sort_keys=True)
         digest = hashlib.sha256(described.encode()).hexdigest()[:16]
-        alone = machine["jobs"] == 1
+        alone = machine.get("jobs") == 1
         settings = json.dumps(asdict(run))
         kept = record if alone else record | {"trace": []}
         row = identity(run), alone, settings, digest, _packed(kept)

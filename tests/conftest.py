@@ -31,6 +31,16 @@ def _ctrl_c():
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.fixture(scope="module")
+def _one_torch_thread():
+    """Threads cost more than they give on small tensors."""
+    torch = pytest.importorskip("torch")
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture
 def rng():
     return np.random.default_rng(7)

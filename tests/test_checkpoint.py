@@ -56,7 +56,7 @@ def assert_same_run(result, whole):
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("function", [nmf, nmf_merge])
 def test_a_run_cut_off_anywhere_goes_on_to_the_same_bits(function, solver, tmp_path):
-    settings = {"solver": solver, "init": "random", "random_state": 3, "tol": 1e-3}
+    settings = {"solver": solver, "init": "random", "n_init": 1, "random_state": 3, "tol": 1e-3}
     whole = function(X, 5, **settings)
     for at in np.unique(np.geomspace(1, whole.n_iter, 8).astype(int)):
         path = tmp_path / f"{at}.npz"
@@ -65,7 +65,7 @@ def test_a_run_cut_off_anywhere_goes_on_to_the_same_bits(function, solver, tmp_p
 
 
 def test_a_run_cut_off_again_and_again_ends_at_the_same_bits(tmp_path):
-    settings = {"solver": "hals", "init": "random", "random_state": 3}
+    settings = {"solver": "hals", "init": "random", "n_init": 1, "random_state": 3}
     whole = nmf_merge(X, 5, **settings)
     cuts = whole.n_iter // 10 - 1
     assert cuts > 3
@@ -76,7 +76,8 @@ def test_a_run_cut_off_again_and_again_ends_at_the_same_bits(tmp_path):
 
 def test_merges_and_singular_values_survive(tmp_path):
     whole = nmf_merge(X, 5, n_extra=2)
-    cut(nmf_merge, tmp_path / "run", whole.n_iter - 1, n_extra=2)
+    iterations = sum(start.n_iter for start in whole.starts)
+    cut(nmf_merge, tmp_path / "run", iterations - 1, n_extra=2)
     result = nmf_merge(X, 5, n_extra=2, checkpoint=tmp_path / "run")
     np.testing.assert_array_equal(result.merges.pairs, whole.merges.pairs)
     np.testing.assert_array_equal(result.merges.penalties, whole.merges.penalties)
@@ -102,10 +103,11 @@ def test_a_run_out_of_iterations_goes_on_with_more(tmp_path):
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_run_out_of_time_goes_on_with_more(tmp_path):
-    whole = nmf_merge(X, 5, tol=1e-8)
-    short = nmf_merge(X, 5, tol=1e-8, max_time=0.5 * whole.seconds, checkpoint=tmp_path / "run")
+    options = {"tol": 1e-7, "n_init": 2}
+    whole = nmf_merge(X, 5, **options)
+    short = nmf_merge(X, 5, **options, max_time=0.5 * whole.seconds, checkpoint=tmp_path / "run")
     assert short.status is Status.MAX_TIME
-    result = nmf_merge(X, 5, tol=1e-8, checkpoint=tmp_path / "run")
+    result = nmf_merge(X, 5, **options, checkpoint=tmp_path / "run")
     assert_same_run(result, whole)
     assert result.seconds > short.seconds
 
@@ -230,27 +232,31 @@ def put(name, change):
 
 
 def put_in_stage(key, value):
-    return lambda record, arrays: record["stages"][0].update({key: value})
+    return lambda record, arrays: [s["stages"][0].update({key: value}) for s in record["starts"]]
 
 
 FAULTS = {
     "Wt has NaN": put("state Wt", lambda F: F * np.nan),
     "Wt has negative": put("state Wt", lambda F: -F),
-    "H has shape": put("state H", lambda F: F[:, :-1]),
+    "H has shape": put("state H", lambda F: F[:, :, :-1]),
+    "H has shape .*expected .2, 5": put("state H", lambda F: F[:1]),
     "Wt has the type float32": put("state Wt", lambda F: F.astype(np.float32)),
-    "list of entries": lambda record, arrays: arrays.pop("generalized_singular_values"),
-    "singular values": put("generalized_singular_values", lambda values: -values[:, None]),
-    "a history has shape": put("history 1", lambda history: history[:2]),
-    "one record per iteration": put("history 1", lambda history: history[:, :-1]),
-    "times out of order": put("history 1", lambda history: -1 - history),
+    "list of entries": lambda record, arrays: arrays.pop("1 generalized_singular_values"),
+    "singular values": put("1 generalized_singular_values", lambda values: -values[:, None]),
+    "a history has shape": put("1 history 1", lambda history: history[:2]),
+    "one record per iteration": put("1 history 1", lambda history: history[:, :-1]),
+    "times out of order": put("1 history 1", lambda history: -1 - history),
     "'x' is not a valid Status": put_in_stage("status", "x"),
     "did not end": put_in_stage("status", "interrupted"),
     "n_iter is -1": put_in_stage("n_iter", -1),
     "its stages are": put_in_stage("name", "final"),
+    "different stages": lambda record, arrays: record["starts"][1]["stages"].pop(),
+    "where 2 were asked for": lambda record, arrays: record["starts"].pop(),
+    "the objectives to fall back to": put("fallback objective", lambda values: values[:1]),
     "'elapsed' is missing": lambda record, arrays: record.pop("elapsed"),
-    "merged pairs have shape": put("merge pairs", lambda pairs: pairs.ravel()),
-    "cannot be merged": lambda record, arrays: record.update(n_leaves=1),
-    "record of the merges": lambda record, arrays: record.update(n_leaves=None),
+    "merged pairs have shape": put("1 merge pairs", lambda pairs: pairs.ravel()),
+    "cannot be merged": lambda record, arrays: record["starts"][1].update(n_leaves=1),
+    "record of the merges": lambda record, arrays: record["starts"][1].update(n_leaves=None),
     "fall back to is missing": lambda record, arrays: (
         arrays.update({"state fallback H": arrays["state H"]}),
         record["arrays"].append("state fallback H"), record["arrays"].sort(),
@@ -260,18 +266,23 @@ FAULTS = {
 
 @pytest.mark.parametrize("message", FAULTS)
 def test_what_no_run_can_have_saved_is_refused(message, tmp_path):
-    nmf_merge(X, 5, n_extra=2, tol=0.1, checkpoint=tmp_path / "run")
+    nmf_merge(X, 5, n_extra=2, n_init=2, tol=0.1, checkpoint=tmp_path / "run")
     rewrite(tmp_path / "run", FAULTS[message])
     with pytest.raises(ValueError, match=f"checkpoint .*no run can have saved .*{message}"):
-        nmf_merge(X, 5, n_extra=2, tol=0.1, checkpoint=tmp_path / "run")
+        nmf_merge(X, 5, n_extra=2, n_init=2, tol=0.1, checkpoint=tmp_path / "run")
 
 
-@pytest.mark.parametrize("name", ["swept W", "swept H", "accepted", "scalars"])
-def test_a_solver_state_that_does_not_fit_is_refused(name, tmp_path):
-    cut(nmf, tmp_path / "run", 20)
-    rewrite(tmp_path / "run", put(f"state {name}", lambda A: A[..., :-1]))
+@pytest.mark.parametrize("name", ["swept W", "swept H", "accepted", "weight", "rest"])
+@pytest.mark.parametrize("n_init", [1, 3])
+def test_a_solver_state_that_does_not_fit_is_refused(name, n_init, tmp_path):
+    cut(nmf, tmp_path / "run", 50 * n_init, n_init=n_init, tol=1e-6)
+
+    def shrink(A):
+        return A[..., :-1] if A.ndim else A.astype(np.float32)
+
+    rewrite(tmp_path / "run", put(f"{n_init - 1} solver {name}", shrink))
     with pytest.raises(ValueError, match="state of the solver in the checkpoint does not fit"):
-        nmf(X, 5, checkpoint=tmp_path / "run")
+        nmf(X, 5, n_init=n_init, tol=1e-6, checkpoint=tmp_path / "run")
 
 
 def limit_files(size):

@@ -49,6 +49,9 @@ def test_attributes_tell_the_run(low_rank):
     assert [stage.name for stage in model.stages_] == [stage.name for stage in expected.stages]
     assert model.stages_[2].n_components == 7
     np.testing.assert_array_equal(model.merges_.pairs, expected.merges.pairs)
+    assert [start.seed for start in model.starts_] == [start.seed for start in expected.starts]
+    assert len(model.starts_) == 4
+    assert NMFMerge(5, n_init=1).fit(low_rank).starts_ == ()
     error = np.linalg.norm(low_rank - W @ model.components_)
     assert model.reconstruction_err_ == pytest.approx(error)
     assert error**2 <= 2 * expected.objective * (1 + 1e-12)

@@ -158,9 +158,10 @@ def test_a_held_sweep_is_the_sweep_that_skips_the_held_rows():
     expected = F.copy()
     for t in free:
         expected[t] = np.maximum(0, expected[t] + (C[t] - G[t] @ expected) / G[t, t])
-    part = F[free]
-    hals_sweep_(part, G[np.ix_(free, free)], C[free] - G[np.ix_(free, held)] @ F[held])
-    np.testing.assert_allclose(part, expected[free], rtol=1e-12)
+    part = F[None, free]
+    rest = C[free] - G[np.ix_(free, held)] @ F[held]
+    hals_sweep_(part, G[None][:, free][:, :, free], rest[None])
+    np.testing.assert_allclose(part[0], expected[free], rtol=1e-12)
 
 
 def test_mu_with_a_negative_cross_product_equals_its_twin_and_lowers_the_objective():
@@ -170,7 +171,7 @@ def test_mu_with_a_negative_cross_product_equals_its_twin_and_lowers_the_objecti
     G = A.T @ A
     twin = F.copy()
     before = 0.5 * np.vdot(F, G @ F) - np.vdot(C, F)
-    notes = mu_step_(F, G, C, 1e-9, 1e-300)
+    notes = [note[0] for note in mu_step_(F[None], G[None], C[None], np.array([1e-9]), 1e-300)]
     expected = reference.mu_step_(twin, G, C, 1e-9, 1e-300)
     np.testing.assert_allclose(F, twin, rtol=1e-12)
     for note, other in zip(notes, expected, strict=True):
@@ -183,12 +184,15 @@ def test_recovery_does_not_rescale_held_columns_and_never_raises_the_error(k):
     X, W, H = start(np.random.default_rng(7), r=3)
     held = np.array([True, False, True])
     Wt_new, H_new, values = recover(
-        wrap(X), W.T.copy(), H.copy(), k, refine=lambda Wt, H: (Wt, H), held=held
-    )
-    assert np.array_equal(Wt_new[:3][held], W.T[held])
-    assert np.array_equal(H_new[:3], H)
-    assert len(values) == k
-    assert metrics.fitting_error(X, Wt_new.T, H_new) <= metrics.fitting_error(X, W, H)
+        wrap(X), np.stack([W.T, W.T[::-1]]), np.stack([H, H[::-1]]), k,
+        refine=lambda start, Wt, H: (Wt, H), held=held,
+    )  # fmt: skip
+    assert values.shape == (2, k)
+    for i, (W_old, H_old) in enumerate([(W, H), (W[:, ::-1], H[::-1])]):
+        assert np.array_equal(Wt_new[i, :3][held], W_old.T[held])
+        assert np.array_equal(H_new[i, :3], H_old)
+        found = metrics.fitting_error(X, Wt_new[i].T, H_new[i])
+        assert found <= metrics.fitting_error(X, W, H)
 
 
 @pytest.mark.parametrize("hold", [[0, 1], {"H": [0, 1]}, {"W": [0], "H": [1]}], ids=str)

@@ -38,13 +38,23 @@ def test_start_and_recovery_take_no_more_than_the_solver(function, most, m, n):
     """NMF-Merge has a fifth more components for a while, and keeps its first solution by them."""
     r = 40
     X = np.random.default_rng(0).random((m, n))
-    peak = peak_of(function, X, r, tol=1e-3, max_iter=25)
+    peak = peak_of(function, X, r, n_init=1, tol=1e-3, max_iter=25)
     assert peak < most * 8 * r * (m + n)
+
+
+@pytest.mark.parametrize("function", [nmf, nmf_merge])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_six_times_the_factors_for_each_of_several_starts(function):
+    """Starts that leave the batch are kept aside, and the others copied to a smaller one."""
+    r, m, n = 20, 3000, 1000
+    X = np.random.default_rng(0).random((m, n))
+    peak = peak_of(function, X, r, n_init=4, max_iter=60)
+    assert peak < 6 * 4 * 8 * r * (m + n)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_sparse_data_are_not_copied():
     X = sp.random(4000, 3000, density=0.05, format="csr", random_state=0)
     stored = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
-    peak = peak_of(nmf_merge, X, 5, init="random", tol=1e-2, max_iter=30)
+    peak = peak_of(nmf_merge, X, 5, init="random", n_init=1, tol=1e-2, max_iter=30)
     assert peak < 1.5 * stored

@@ -1,10 +1,12 @@
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.cluster.hierarchy import dendrogram, is_valid_linkage
 from scipy.linalg import eigh
 
 from nmfmerge import MergeTree, merge_components
-from nmfmerge.merge import merge_weights, pair_penalty
+from nmfmerge.merge import merge, merge_weights, pair_penalty
 
 
 def factors(m=30, n=25, r=8, density=0.7, seed=0, dtype=np.float64):
@@ -297,3 +299,24 @@ def test_linkage_is_what_scipy_wants(n_components):
 def test_merge_tree_refuses_what_cannot_be(pairs, penalties):
     with pytest.raises(ValueError, match=r"merge|penalty|merged"):
         MergeTree(3, np.array(pairs), np.array(penalties))
+
+
+@given(seed=st.integers(0, 10**6), r=st.integers(1, 9), exponent=st.sampled_from([0, 3, 120, -120]),
+       kind=st.sampled_from(["random", "zero", "twins", "held"]))  # fmt: skip
+def test_the_fast_loop_merges_as_the_plain_one_does(seed, r, exponent, kind):
+    """The plain loop is the one that asks for the place of each pair in the order."""
+    rng = np.random.default_rng(seed)
+    Wt, H = 2.0**exponent * rng.random((r, 12)) ** 4, rng.random((r, 15)) ** 4
+    if kind == "zero":
+        Wt[rng.integers(r)] = 0
+    if kind == "twins":
+        Wt[-1], H[-1] = Wt[0], H[0]
+    held = rng.random(r) < 0.3 if kind == "held" else None
+    n_components = int(rng.integers(1, r + 1))
+    fast = merge(Wt, H, n_components, held=held)
+    plain = merge(Wt, H, n_components, order=lambda penalty, p, q: penalty, held=held)
+    np.testing.assert_array_equal(fast[2].pairs, plain[2].pairs)
+    rounding = 1e-15 * ((Wt**2).sum(axis=1) * (H**2).sum(axis=1)).max()
+    np.testing.assert_allclose(fast[2].penalties, plain[2].penalties, rtol=1e-9, atol=rounding)
+    for ours, theirs in zip(fast[:2], plain[:2], strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-12 * np.abs(theirs).max())

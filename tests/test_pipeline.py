@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from nmfmerge import Interrupted, Status, datasets, metrics, nmf, nmf_merge
 from nmfmerge.data import DenseData
+from nmfmerge.merge import MergePlan
 from nmfmerge.solvers import SOLVERS, Point
 
 STAGES = ["start", "initial", "recover", "overcomplete", "merge", "final"]
@@ -60,7 +61,8 @@ def test_default_number_of_extra_components_is_a_fifth(low_rank):
 
 def test_extra_components_may_exceed_the_rank(low_rank):
     calls = []
-    result = nmf_merge(low_rank, 2, n_extra=7, tol=1e-2, callback=lambda p: calls.append(p.stage))
+    options = {"n_extra": 7, "tol": 1e-2, "n_init": 1}
+    result = nmf_merge(low_rank, 2, callback=lambda p: calls.append(p.stage), **options)
     assert [stage.n_components for stage in result.stages] == [2, 2, 9, 9, 2, 2]
     assert result.stages[2].n_iter == len(result.stages[2].history.step) > 0
     assert result.n_iter == len(calls)
@@ -69,7 +71,7 @@ def test_extra_components_may_exceed_the_rank(low_rank):
 
 
 def test_no_extra_components_is_plain_nmf(low_rank):
-    plain, merged = nmf(low_rank, 4), nmf_merge(low_rank, 4, n_extra=0)
+    plain, merged = nmf(low_rank, 4), nmf_merge(low_rank, 4, n_extra=0, n_init=1)
     np.testing.assert_array_equal(plain.W, merged.W)
     assert [stage.name for stage in merged.stages] == ["start", "final"]
 
@@ -96,7 +98,7 @@ def test_an_existing_solution_is_improved(lcms):
     X = datasets.lcms_like(200, 300, 10).X
     starts = (nmf(X, 10, init="random", random_state=seed) for seed in range(8))
     poor = max(starts, key=lambda result: result.fitting_error)
-    better = nmf_merge(X, 10, init=(poor.W, poor.H))
+    better = nmf_merge(X, 10, init=(poor.W, poor.H), n_init=1)
     assert better.stages[1].n_iter <= 2
     assert better.fitting_error < 0.5 * poor.fitting_error
 
@@ -308,13 +310,14 @@ def test_the_initial_solution_is_returned_if_what_came_after_is_worse(lcms, monk
     """Stopped in the over-complete stage, a bad merge must not replace a good solution."""
     good = nmf(lcms.X, 6)
 
-    def bad_merge(Wt, H, r, **_):
-        return 0 * Wt[:r], H[:r], None
+    def bad_plan(WtW, HHt, r, **_):
+        return MergePlan(np.zeros((r, len(WtW))), np.eye(r, len(WtW)), None)
 
-    monkeypatch.setattr("nmfmerge.run.merge", bad_merge)
+    monkeypatch.setattr("nmfmerge.run.merge_plan", bad_plan)
     result = nmf_merge(
         lcms.X, 6, init=(good.W, good.H), callback=lambda p: p.stage == "overcomplete"
     )
+    assert result.best_start == 0
     assert result.fitting_error <= good.fitting_error
     assert result.merges is None
 
@@ -342,9 +345,13 @@ def test_warning_names_the_stage_that_was_cut_off(lcms):
 
 
 def test_verbose_prints_a_line_a_stage(lcms, capsys):
-    nmf_merge(lcms.X, 6, verbose=1)
+    nmf_merge(lcms.X, 6, verbose=1, n_init=1)
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == STAGES
+    nmf_merge(lcms.X, 6, verbose=1, n_init=2)
+    lines = capsys.readouterr().out.splitlines()
+    expected = [["start", start, stage] for stage in STAGES for start in ("1", "2")]
+    assert [line.split()[:3] for line in lines] == expected
     nmf(lcms.X, 6, verbose=2, tol=1e-5)
     assert "iteration    100" in capsys.readouterr().out
 

@@ -31,7 +31,7 @@ def test_public_names_are_frozen():
 def test_names_of_the_packages_are_frozen():
     for module, names in {
         io: ["FORMATS", "FormatError", "MissingLibrary", "ReadingWarning", "describe", "read"],
-        plot: ["comparison", "components", "convergence", "merges", "rank_path",
+        plot: ["comparison", "components", "convergence", "merges", "paired_starts", "rank_path",
                "reconstruction", "singular_values", "starts"],
         report: ["page", "warnings_of"],
     }.items():  # fmt: skip
@@ -43,6 +43,8 @@ def test_signatures_are_frozen():
     shared = [
         "solver",
         "init",
+        "n_init",
+        "keep_all",
         "hold",
         "tol",
         "max_iter",
@@ -50,13 +52,15 @@ def test_signatures_are_frozen():
         "random_state",
         "callback",
         "checkpoint",
+        "device",
+        "tf32",
         "verbose",
     ]
     assert list(inspect.signature(nmfmerge.nmf).parameters) == ["X", "n_components", *shared]
     merged = list(inspect.signature(nmfmerge.nmf_merge).parameters)
     assert sorted(merged) == sorted(["X", "n_components", "n_extra", "tol_intermediate", *shared])
     estimator = list(inspect.signature(nmfmerge.NMFMerge).parameters)
-    assert estimator == [name for name in merged[1:] if name != "checkpoint"]
+    assert estimator == [name for name in merged[1:] if name not in ("checkpoint", "keep_all")]
     merge = inspect.signature(nmfmerge.merge_components)
     assert str(merge).startswith("(W: numpy.ndarray, H: numpy.ndarray, n_components: int = 1, *, "
                                  "max_penalty: float | None = None, order:")  # fmt: skip

@@ -76,7 +76,7 @@ def check_valid(result, X, r):
 
 
 def merged(X, **options):
-    return nmf_merge(X, 4, n_extra=12, max_iter=40, **options)
+    return nmf_merge(X, 4, n_extra=12, **{"max_iter": 40, "n_init": 1, **options})
 
 
 def count_products(X, slow, **options):
@@ -107,16 +107,18 @@ def test_a_run_that_stopped_in_the_start_can_be_reported(X, slow):
     assert "has not converged" in report.page(result)
 
 
+@pytest.mark.parametrize("n_init", [1, 3])
 @pytest.mark.parametrize("init", ["random", "nndsvd"])
 @pytest.mark.parametrize("part", np.linspace(0.02, 0.98, 7))
-def test_time_is_over_anywhere_after_the_start(init, part, X, slow):
-    products, before_recovery = count_products(X, slow, init=init)
+def test_time_is_over_anywhere_after_the_start(init, part, n_init, X, slow):
+    options = {"init": init, "n_init": n_init}
+    products, before_recovery = count_products(X, slow, **options)
     allowed = int(before_recovery + part * (products - before_recovery))
     slow.products = 0
     with pytest.warns(ConvergenceWarning):
-        result = merged(X, init=init, max_time=allowed * SECONDS)
+        result = merged(X, max_time=allowed * SECONDS, **options)
     assert result.status is Status.MAX_TIME
-    assert slow.products <= allowed + SETTLE
+    assert slow.products <= allowed + SETTLE + n_init - 1
     check_valid(result, X, 4)
     assert result.fitting_error <= result.stages[1].fitting_error * (1 + 1e-9)
 
@@ -147,16 +149,18 @@ def test_ctrl_c_in_the_svd_of_the_start_ends_at_once(product, X, slow):
     assert slow.products == product
 
 
+@pytest.mark.parametrize("n_init", [1, 3])
 @pytest.mark.parametrize("init", ["random", "nndsvd"])
 @pytest.mark.parametrize("part", np.linspace(0.0, 0.98, 7))
-def test_ctrl_c_anywhere_after_the_start_keeps_what_was_found(init, part, X, slow):
-    products, before_recovery = count_products(X, slow, init=init)
+def test_ctrl_c_anywhere_after_the_start_keeps_what_was_found(init, part, n_init, X, slow):
+    options = {"init": init, "n_init": n_init}
+    products, before_recovery = count_products(X, slow, **options)
     slow.interrupt_at = int(before_recovery + 1 + part * (products - before_recovery - 1))
     with pytest.raises(Interrupted) as caught:
-        merged(X, init=init)
+        merged(X, **options)
     result = caught.value.factorization
     assert result.status is Status.INTERRUPTED
-    assert slow.products <= slow.interrupt_at + SETTLE
+    assert slow.products <= slow.interrupt_at + SETTLE + n_init - 1
     check_valid(result, X, 4)
     assert result.fitting_error <= result.stages[1].fitting_error * (1 + 1e-9)
 

@@ -20,6 +20,7 @@ def fit(function, seed):
         data.X,
         data.n_components,
         init="random",
+        n_init=1,
         random_state=seed,
         callback=lambda p: trace.append((p.stage, p.fitting_error)),
     )

@@ -49,7 +49,7 @@ X = np.maximum(W_true @ H_true + 0.01 * rng.standard_normal((n_bands, side * sid
 
 seeds = range(10)
 standard = [nmf(X, r, init="random", random_state=seed) for seed in seeds]
-merged = [nmf_merge(X, r, init="random", random_state=seed) for seed in seeds]
+merged = [nmf_merge(X, r, init="random", n_init=1, random_state=seed) for seed in seeds]
 
 
 def likeness(f):
@@ -78,7 +78,7 @@ print(
 # Maps and spectra
 # ----------------
 #
-# The answer of the default start. Top: the true maps; bottom: the maps found.
+# The answer with default settings. Top: the true maps; bottom: the maps found.
 
 result = nmf_merge(X, r)
 order, _ = metrics.match_components(H_true.T, result.H.T)

@@ -29,8 +29,8 @@ for seed in range(10):
     W_old = model.fit_transform(X)
     olds.append((W_old, model.components_))
     converged.append(nmf(X, r, init=olds[-1]))
-    at_once.append(nmf_merge(X, r, init=olds[-1]))
-    after.append(nmf_merge(X, r, init=(converged[-1].W, converged[-1].H)))
+    at_once.append(nmf_merge(X, r, init=olds[-1], n_init=1))
+    after.append(nmf_merge(X, r, init=(converged[-1].W, converged[-1].H), n_init=1))
 
 errors = np.array(
     [

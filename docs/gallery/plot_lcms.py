@@ -37,7 +37,7 @@ fig.colorbar(image, ax=ax, label="intensity")
 
 seeds = range(10)
 standard = [nmf(X, r, init="random", random_state=seed) for seed in seeds]
-merged = [nmf_merge(X, r, init="random", random_state=seed) for seed in seeds]
+merged = [nmf_merge(X, r, init="random", n_init=1, random_state=seed) for seed in seeds]
 
 
 def n_found(result):

@@ -49,7 +49,7 @@ print(f"{X.sum():.0f} mutations in {n_tumours} tumours")
 
 seeds = range(20)
 standard = [nmf(X, r, init="random", random_state=seed) for seed in seeds]
-merged = [nmf_merge(X, r, init="random", random_state=seed) for seed in seeds]
+merged = [nmf_merge(X, r, init="random", n_init=1, random_state=seed) for seed in seeds]
 
 
 def cosines(f):
@@ -73,7 +73,7 @@ print(
 # The signatures found
 # --------------------
 #
-# Bars: the NMF-Merge answer from the default start. Dots: what was put in.
+# Bars: the NMF-Merge answer with default settings. Dots: what was put in.
 
 result = nmf_merge(X, r)
 order, cosine = metrics.match_components(W_true, result.W)

@@ -55,7 +55,7 @@ X = sp.csr_array(sp.diags_array(1000 / total) @ counts)
 
 seeds = range(6)
 standard = [nmf(X, r, init="random", random_state=seed) for seed in seeds]
-merged = [nmf_merge(X, r, init="random", random_state=seed) for seed in seeds]
+merged = [nmf_merge(X, r, init="random", n_init=1, random_state=seed) for seed in seeds]
 
 
 def spread(answers):

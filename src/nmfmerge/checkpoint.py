@@ -31,9 +31,10 @@ from nmfmerge.records import (
     unpack_history,
     unpack_run,
 )
-from nmfmerge.result import History, Stage, Status
+from nmfmerge.result import Stage, Status
+from nmfmerge.solvers import LoopState
 
-_FORMAT = 2
+_FORMAT = 3
 _MAX_SAVE_SHARE = 0.02  # of the run time spent on checkpoints
 _MIN_INTERVAL = 1.0  # seconds from one save to the next
 _STAGES = ("start", "initial", "recover", "overcomplete", "merge", "final")
@@ -41,21 +42,34 @@ _SAVED_STATUSES = (Status.CONVERGED, Status.MAX_ITER, Status.DONE)  # others end
 
 
 @dataclass
+class StartState:
+    """What a run has done from one start."""
+
+    stages: list[Stage] = field(default_factory=list)
+    merges: MergeTree | None = None
+    generalized_singular_values: np.ndarray = field(default_factory=lambda: np.empty(0))
+
+    @property
+    def status(self) -> Status:
+        """How the last stage that iterates ended."""
+        iterated = [stage.status for stage in self.stages if stage.history is not None]
+        return iterated[-1] if iterated else Status.DONE
+
+
+@dataclass
 class State:
     """Where a run stands: the stages behind it, the factors, and how far the present stage is.
 
-    ``arrays`` holds the factors "Wt" and "H", those to fall back to, and what the solver needs to
-    go on; ``history`` is that of the present stage, None between two stages.
+    ``arrays`` holds the factors "Wt" and "H" of all starts, and those to fall back to; ``loop``
+    says how far the present stage is, None between two stages.
     """
 
     elapsed: float
-    stages: list[Stage]
+    starts: list[StartState]
     arrays: dict[str, np.ndarray]
-    fallback_objective: float = np.inf
-    merges: MergeTree | None = None
-    generalized_singular_values: np.ndarray = field(default_factory=lambda: np.empty(0))
+    fallback_objective: np.ndarray
     stage_seconds: float = 0.0
-    history: History | None = None
+    loop: LoopState | None = None
 
 
 class CheckpointError(ValueError):
@@ -89,8 +103,8 @@ class Checkpoint:
         The file; a symbolic link is followed.
     identity : mapping
         What decides the result of the run: its settings and a digest of its data, as values for
-        JSON. A checkpoint with another identity is refused. It has the keys "shape", "dtype" and
-        "n_components".
+        JSON. A checkpoint with another identity is refused. It has the keys "shape", "dtype",
+        "n_components" and "n_init".
     """
 
     def __init__(self, path: str | os.PathLike[str], identity: Mapping[str, Any]) -> None:
@@ -213,57 +227,126 @@ def _checksum(arrays: Mapping[str, np.ndarray]) -> str:
 
 def _pack(state: State) -> tuple[Record, Arrays]:
     """Split a state into a record for JSON, and arrays."""
-    record, arrays = pack_run(state.stages, state.merges, state.generalized_singular_values)
-    arrays |= {f"state {name}": array for name, array in state.arrays.items()}
-    if state.history is not None:
-        arrays["history"] = pack_history(state.history)
-    record |= {
+    arrays = {f"state {name}": array for name, array in state.arrays.items()}
+    arrays["fallback objective"] = state.fallback_objective
+    records = []
+    for i, start in enumerate(state.starts):
+        record, own = pack_run(start.stages, start.merges, start.generalized_singular_values)
+        records.append(record)
+        if state.loop is not None:
+            own["loop"] = pack_history(state.loop.histories[i])
+            own |= {f"solver {name}": array for name, array in state.loop.solvers[i].items()}
+        arrays |= {f"{i} {name}": array for name, array in own.items()}
+    whole: Record = {
         "elapsed": state.elapsed,
-        "fallback_objective": state.fallback_objective,
         "stage_seconds": state.stage_seconds,
+        "starts": records,
+        "loop": None
+        if state.loop is None
+        else {"statuses": state.loop.statuses, "phases": state.loop.phases},
     }
-    return record, arrays
+    return whole, arrays
 
 
 def _unpack(record: Record, arrays: Arrays) -> State:
-    if record["arrays"] != sorted(arrays):
+    """Undo `_pack`."""
+    if sorted(arrays) != record["arrays"]:
         raise ValueError("its list of entries does not agree with its entries")
-    stages, merges, values = unpack_run(record, arrays)
+    own = [_with_prefix(arrays, f"{i} ") for i in range(len(record["starts"]))]
+    starts = [
+        StartState(*unpack_run(of_start, mine))
+        for of_start, mine in zip(record["starts"], own, strict=True)
+    ]
+    factors = _with_prefix(arrays, "state ")
+    loop = record["loop"]
     return State(
         elapsed=number("elapsed", record["elapsed"]),
-        stages=stages,
-        arrays={n.removeprefix("state "): a for n, a in arrays.items() if n.startswith("state ")},
-        fallback_objective=number("fallback_objective", record["fallback_objective"]),
-        merges=merges,
-        generalized_singular_values=values,
+        starts=starts,
+        arrays=factors,
+        fallback_objective=arrays["fallback objective"],
         stage_seconds=number("stage_seconds", record["stage_seconds"]),
-        history=unpack_history(arrays["history"]) if "history" in arrays else None,
+        loop=None if loop is None else _unpack_loop(loop, factors, own),
     )
+
+
+def _unpack_loop(loop: Record, factors: Arrays, own: list[Arrays]) -> LoopState:
+    phases = loop["phases"]
+    if any(phase not in (0, 1) for phase in phases) or len(phases) != len(own):
+        raise ValueError(f"its starts are in the phases {phases}")
+    statuses = [None if status is None else Status(status) for status in loop["statuses"]]
+    if len(statuses) != len(own):
+        raise ValueError("the present stage has another number of starts")
+    return LoopState(
+        Wt=factors["Wt"],
+        H=factors["H"],
+        histories=[unpack_history(mine["loop"]) for mine in own],
+        statuses=statuses,
+        phases=phases,
+        solvers=[_with_prefix(mine, "solver ") for mine in own],
+    )
+
+
+def _with_prefix(arrays: Mapping[str, np.ndarray], prefix: str) -> Arrays:
+    """Arrays whose names begin so, without that beginning."""
+    return {name[len(prefix) :]: a for name, a in arrays.items() if name.startswith(prefix)}
 
 
 def _check(state: State, identity: Mapping[str, Any]) -> None:
     """Check that the stages are those of a run, and that all factors fit the data."""
-    names = tuple(stage.name for stage in state.stages)
-    if names not in (_STAGES[: len(names)], ("start", "final")):
-        raise ValueError(f"its stages are {', '.join(names)}")
-    if not all(stage.status in _SAVED_STATUSES for stage in state.stages):
-        raise ValueError("a stage did not end, but others follow it")
+    n_starts = identity["n_init"]
+    if len(state.starts) != n_starts:
+        raise ValueError(f"it has {len(state.starts)} starts where {n_starts} were asked for")
+    layouts = {tuple((stage.name, stage.n_components) for stage in s.stages) for s in state.starts}
+    if len(layouts) != 1:
+        raise ValueError("its starts have gone through different stages")
     if not (math.isfinite(state.elapsed) and math.isfinite(state.stage_seconds)):
         raise ValueError("the run took infinitely long")
-    (m, n), r, dtype = identity["shape"], identity["n_components"], identity["dtype"]
-    rank = state.stages[-1].n_components if state.stages else r
-    for name, array in state.arrays.items():
-        if array.ndim == 2:
-            check_factor(name, array, dtype=dtype)
-        elif array.dtype != np.float64 or array.ndim != 1 or np.isnan(array).any():
-            raise ValueError(f"{name} is not a list of numbers")
-    for name, side in (("Wt", m), ("H", n)):
-        check_factor(name, state.arrays[name], (rank, side), dtype)
-        if f"fallback {name}" in state.arrays:
-            check_factor(f"fallback {name}", state.arrays[f"fallback {name}"], (r, side), dtype)
-    if ("fallback Wt" in state.arrays) != ("fallback H" in state.arrays):
-        raise ValueError("one of the factors to fall back to is missing")
+    r = identity["n_components"]
+    rank = state.starts[0].stages[-1].n_components if state.starts[0].stages else r
+    for start in state.starts:
+        _check_start(start, rank, r)
+    values = state.fallback_objective
+    if values.shape != (n_starts,) or values.dtype != np.float64 or np.isnan(values).any():
+        raise ValueError("the objectives to fall back to are not one number for each start")
+    _check_factors(state.arrays, n_starts, rank, identity)
+    for solver in state.loop.solvers if state.loop is not None else ():
+        _check_solver(solver, identity["dtype"])
+
+
+def _check_start(start: StartState, rank: int, r: int) -> None:
+    names = tuple(stage.name for stage in start.stages)
+    if names not in (_STAGES[: len(names)], ("start", "final")):
+        raise ValueError(f"its stages are {', '.join(names)}")
+    if not all(stage.status in _SAVED_STATUSES for stage in start.stages):
+        raise ValueError("a stage did not end, but others follow it")
     if names and names[-1] in ("initial", "merge", "final") and rank != r:
         raise ValueError(f"it has {rank} components where {r} were asked for")
-    if ("merge" in names) != (state.merges is not None):
+    if ("merge" in names) != (start.merges is not None):
         raise ValueError("the record of the merges does not agree with its stages")
+
+
+def _check_factors(
+    arrays: Arrays, n_starts: int, rank: int, identity: Mapping[str, Any]
+) -> None:  # fmt: skip
+    (m, n), r, dtype = identity["shape"], identity["n_components"], identity["dtype"]
+    for name, side in (("Wt", m), ("H", n)):
+        _check_batch(name, arrays[name], (n_starts, rank, side), dtype)
+        if f"fallback {name}" in arrays:
+            _check_batch(f"fallback {name}", arrays[f"fallback {name}"], (n_starts, r, side), dtype)
+    if ("fallback Wt" in arrays) != ("fallback H" in arrays):
+        raise ValueError("one of the factors to fall back to is missing")
+
+
+def _check_batch(name: str, F: np.ndarray, shape: tuple[int, ...], dtype: str) -> None:
+    if F.shape != shape:
+        raise ValueError(f"{name} has shape {F.shape}, expected {shape}")
+    for of_start in F:
+        check_factor(name, of_start, dtype=dtype)
+
+
+def _check_solver(arrays: Arrays, dtype: str) -> None:
+    for name, array in arrays.items():
+        if array.ndim == 2:
+            check_factor(name, array, dtype=dtype)
+        elif array.ndim != 0 or array.dtype.kind not in "fb" or np.isnan(array):
+            raise ValueError(f"{name} is not a number")

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_n_features, check_is_fitted, validate_data
 
-from nmfmerge import metrics
+from nmfmerge import metrics, tensors
 from nmfmerge import validation as check
 from nmfmerge.data import DataMatrix
 from nmfmerge.foreign import refuse
@@ -32,8 +32,12 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         Number of extra components; default a fifth of ``n_components``, 0 is plain NMF.
     solver : {"accelerated", "hals", "gcd", "alspgrad", "mu"}
         Algorithm.
-    init : {"nndsvd", "nndsvda", "nndsvdar", "random"} or (W0, H0)
-        Start of the initial stage.
+    init : {"nndsvd", "nndsvda", "nndsvdar", "random"}, (W0, H0) or a list of these
+        Start of the initial stage; a list has one entry for each start and takes the place of
+        ``n_init``.
+    n_init : int, default=4
+        Number of starts: ``init`` and random ones, of which the best is kept. 1 is the method of
+        the paper.
     hold : indices, optional
         Rows of H0, the first ones of ``init=(W0, H0)``, that stay as they are: known components,
         whose weights are sought together with the unknown rest.
@@ -49,6 +53,11 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         Seed of the random starts; None is a fixed seed.
     callback : callable, optional
         Called after each iteration; see `nmfmerge.nmf`.
+    device : str or torch.device, optional
+        Where to compute, such as "cuda"; needs PyTorch. X may be a PyTorch tensor too, which is
+        used where it is; results come back in kind.
+    tf32 : bool
+        Whether products with a float32 X on a GPU may use TF32; see `nmfmerge.nmf`.
     verbose : int
         1 prints a line a stage, 2 more.
 
@@ -61,11 +70,13 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     reconstruction_err_ : float
         ‖X − WH‖ of the training data.
     n_iter_ : int
-        Iterations of all stages together.
+        Iterations of all stages together, from the best start.
     stages_ : tuple of Stage
         What each stage did.
     merges_ : MergeTree or None
         What the merge stage joined.
+    starts_ : tuple of Start
+        What each of several starts came to; empty if there was one.
     n_features_in_ : int
         Number of features seen in `fit`.
     feature_names_in_ : array (n_features,)
@@ -86,6 +97,7 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         n_extra: int | None = None,
         solver: str = "accelerated",
         init: Init = "nndsvd",
+        n_init: int = 4,
         hold: Hold = None,
         tol: float = 1e-4,
         tol_intermediate: float | None = None,
@@ -93,12 +105,15 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         max_time: float | None = None,
         random_state: RandomState = None,
         callback: Callback | None = None,
+        device: Any = None,
+        tf32: bool = False,
         verbose: int = 0,
     ) -> None:
         self.n_components = n_components
         self.n_extra = n_extra
         self.solver = solver
         self.init = init
+        self.n_init = n_init
         self.hold = hold
         self.tol = tol
         self.tol_intermediate = tol_intermediate
@@ -106,6 +121,8 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         self.max_time = max_time
         self.random_state = random_state
         self.callback = callback
+        self.device = device
+        self.tf32 = tf32
         self.verbose = verbose
 
     def fit(self, X: Any, y: object = None) -> "NMFMerge":
@@ -162,7 +179,8 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
                 f"X has {W.shape[1]} columns; expected the weights of {self.n_components_} "
                 "components, as transform returns them"
             )
-        return W @ self.components_
+        product = W @ tensors.to_numpy(self.components_)
+        return tensors.like(product, self.components_)
 
     def score(self, X: Any, y: object = None) -> float:
         """Share of ‖X‖² that the components explain: 1 − ‖X − WH‖²/‖X‖²; higher is better."""
@@ -173,6 +191,12 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
     def _check(self, X: Any, reset: bool) -> DataMatrix:
         """Names and number of features by scikit-learn's rules, then values by ours."""
+        if tensors.is_tensor(X):
+            data = check.check_X(X, self.device, self.tf32)
+            if reset and hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+            _check_n_features(self, np.broadcast_to(np.float64(0), data.shape), reset=reset)
+            return data
         refuse("X", X)
         X = validate_data(
             self,
@@ -182,7 +206,7 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             dtype=[np.float64, np.float32],
             ensure_all_finite=False,
         )
-        return check.check_X(X)
+        return check.check_X(X, self.device, self.tf32)
 
     def _held_rows(self) -> Hold:
         """What is held, as `nmf_merge` wants it: rows of H alone, as W is solved for in the end."""
@@ -202,6 +226,7 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         self.n_iter_ = result.n_iter
         self.stages_ = result.stages
         self.merges_ = result.merges
+        self.starts_ = result.starts
 
     @property
     def _n_features_out(self) -> int:

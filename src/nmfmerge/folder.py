@@ -1,8 +1,8 @@
 """A fit in a folder: written as a whole or not at all, and read back.
 
 Comes in: a `Factorization`, the axes of its data, and how it was made. Goes out: W and H as npz and
-csv, ``fit.json``, the merges, the history, the path through all ranks if it was chosen from one,
-and whatever pages and figures are given.
+csv, ``fit.json``, the starts, the merges, the history, the path through all ranks if it was chosen
+from one, and whatever pages and figures are given.
 """
 
 import csv
@@ -24,14 +24,16 @@ from nmfmerge.result import Factorization
 from nmfmerge.result_path import RankPath
 
 FIGURES = (
-    "components", "convergence", "reconstruction", "merges", "singular-values", "rank-path",
+    "components", "convergence", "reconstruction", "merges", "singular-values", "starts",
+    "rank-path",
 )  # fmt: skip
 _FILES = {
-    "fit.json", "factors.npz", "history.npz", "axes.npz", "W.csv", "H.csv", "merges.csv",
-    "path.npz", "path.csv", "edits.py", "edits.npz", "report.html",
+    "fit.json", "factors.npz", "history.npz", "axes.npz", "W.csv", "H.csv", "starts.csv",
+    "merges.csv", "path.npz", "path.csv", "edits.py", "edits.npz", "report.html",
     *(f"figures/{name}.png" for name in FIGURES),
 }  # fmt: skip
-_FACTORS = ("W", "H", "generalized_singular_values")  # in factors.npz; the rest is in history.npz
+# What is in factors.npz, where it is known; all other arrays are in history.npz.
+_FACTORS = ("W", "H", "spread W", "spread H", "generalized_singular_values")
 _DIGITS = ".9g"  # of a number in a csv file; factors.npz has all
 
 
@@ -199,7 +201,7 @@ def _scratch_folder(path: Path) -> Path:
 def _write_fit(folder: Path, fit: Fit) -> None:
     result, data = fit.result, fit.data
     record, arrays = pack_result(result)
-    _save(folder / "factors.npz", {name: arrays.pop(name) for name in _FACTORS})
+    _save(folder / "factors.npz", {name: arrays.pop(name) for name in _FACTORS if name in arrays})
     _save(folder / "history.npz", arrays)
     values = (np.asarray(axis.values) for axis in (data.rows, data.columns))
     rows, columns = (array.astype(str) if array.dtype == object else array for array in values)
@@ -207,6 +209,8 @@ def _write_fit(folder: Path, fit: Fit) -> None:
     labels = [result.label(t) for t in range(result.n_components)]
     _write_table(folder / "W.csv", data.rows, labels, result.W)
     _write_table(folder / "H.csv", data.columns, labels, result.H.T)
+    if result.starts:
+        _write_starts(folder / "starts.csv", result)
     if result.merges is not None:
         lines = zip(result.merges.pairs.tolist(), result.merges.penalties.tolist(), strict=True)
         table = ([first + 1, second + 1, repr(penalty)] for (first, second), penalty in lines)
@@ -249,6 +253,19 @@ def _write_table(path: Path, axis: Axis, labels: list[str], columns: np.ndarray)
         for name, values in zip(axis.values.tolist(), columns.tolist(), strict=True)
     )
     _write_csv(path, head, lines)
+
+
+def _write_starts(file: Path, result: Factorization) -> None:
+    """One line for each start."""
+    head = [
+        "start", "init", "seed", "fitting error (%)", "iterations", "status", "components found",
+    ]  # fmt: skip
+    lines = (
+        [i, start.init, start.seed, format(start.fitting_error, _DIGITS), start.n_iter,
+         start.status, start.n_found]
+        for i, start in enumerate(result.starts, 1)
+    )  # fmt: skip
+    _write_csv(file, head, lines)
 
 
 def _write_path(file: Path, path: RankPath) -> None:

@@ -12,7 +12,6 @@ import numpy as np
 _INSTEAD: dict[tuple[str, str | None], str] = {
     ("dask", "Array"): "computing it can take long and all memory: pass {0}.compute()",
     ("dask", None): "computing it can take long and all memory: pass {0}.compute().to_numpy()",
-    ("torch", None): "pass {0}.detach().cpu().numpy()",
     ("cupy", None): "pass {0}.get()",
     ("cupyx", None): "pass {0}.get()",
     ("jax", None): "pass numpy.asarray({0})",

@@ -8,8 +8,11 @@ from collections.abc import Callable
 import numpy as np
 
 from nmfmerge.data import Check, DataMatrix
+from nmfmerge.kernels import part_norms, scaled_positive
 
 Factors = tuple[np.ndarray, np.ndarray]
+
+_TIE = 1e-6  # relative: parts of a vector so near in size are equally strong, but for rounding
 
 
 def random(
@@ -73,18 +76,26 @@ def nonnegative_pairs(Ut: np.ndarray, Vt: np.ndarray, s: np.ndarray) -> Factors:
     With u±, v± the positive and negative parts, the sign with the larger ‖u±‖‖v±‖ is kept (ties:
     positive) and scaled to √(s‖u±‖‖v±‖)·u±/‖u±‖, and the same for v.
     """
-    Wt, H = np.empty_like(Ut), np.empty_like(Vt)
-    tiny = np.finfo(Ut.dtype).tiny
-    for t, (u, v) in enumerate(zip(Ut, Vt, strict=True)):
-        parts = [(np.maximum(sign * u, 0), np.maximum(sign * v, 0)) for sign in (1, -1)]
-        norms = [(_norm(a), _norm(b)) for a, b in parts]
-        kept = 0 if np.prod(norms[0]) >= np.prod(norms[1]) else 1
-        u_norm, v_norm = norms[kept]
-        size = np.sqrt(s[t] * u_norm * v_norm)
-        Wt[t] = parts[kept][0] * (size / max(u_norm, tiny))
-        H[t] = parts[kept][1] * (size / max(v_norm, tiny))
-    return Wt, H
+    Ut, Vt = Ut[None], Vt[None]
+    scales = pair_scales(part_norms(Ut), part_norms(Vt), s)
+    return scaled_positive(Ut, scales[0])[0], scaled_positive(Vt, scales[1])[0]
 
 
-def _norm(x: np.ndarray) -> np.floating:
-    return np.sqrt(np.sum(x * x))
+def pair_scales(
+    u_norms: np.ndarray, v_norms: np.ndarray, s: np.ndarray | float = 1.0
+) -> tuple[np.ndarray, np.ndarray]:
+    """What to multiply pairs with, before negative entries become zero, to make them nonnegative.
+
+    Parameters
+    ----------
+    u_norms, v_norms : float64 arrays (…, r, 2)
+        Norms of the positive and negative parts of each vector.
+    s : array (r,) or float
+        Sizes that the pairs should have together, before a part of them is dropped.
+    """
+    products = u_norms * v_norms
+    kept = ((1 + _TIE) * products[..., 0] < products[..., 1]).astype(int)[..., None]
+    u, v = (np.take_along_axis(norms, kept, axis=-1)[..., 0] for norms in (u_norms, v_norms))
+    size = np.sqrt(s * u * v) * (1 - 2 * kept[..., 0])
+    u, v = (np.divide(size, x, out=np.zeros_like(size), where=x > 0) for x in (u, v))
+    return u, v

@@ -11,7 +11,7 @@ from math import sqrt
 
 import numpy as np
 
-from nmfmerge.kernels import gram64
+from nmfmerge.kernels import gram64, merge_cheapest_
 
 _LARGEST_EXPONENT = 100  # of two, of a factor that is used as it is
 
@@ -31,7 +31,46 @@ def merge(
     Parameters
     ----------
     Wt, H : arrays (r, m) and (r, n)
-        Component-major factors; not changed.
+        Component-major factors; not changed. They may be of any size.
+    n_components, max_penalty, order, held
+        As in `merge_plan`.
+
+    Returns
+    -------
+    Wt, H : arrays (n_components, m) and (n_components, n)
+        Components not merged, as they were and in their order, then the merged ones, whose norm
+        in W is the geometric mean of their parents'.
+    tree : MergeTree
+    """
+    leaves = _Leaves(Wt, H)
+    state = leaves.state(held)
+    tree = _join_all(state, n_components, max_penalty, order)
+    return *leaves.merged(state), tree
+
+
+@dataclass(frozen=True, eq=False)
+class MergePlan:
+    """What merging comes to: the merged factors are ``A @ Wt`` and ``B @ H``."""
+
+    A: np.ndarray
+    B: np.ndarray
+    tree: "MergeTree"
+
+
+def merge_plan(
+    WtW: np.ndarray,
+    HHt: np.ndarray,
+    n_components: int,
+    max_penalty: float = np.inf,
+    order: Order | None = None,
+    held: np.ndarray | None = None,
+) -> MergePlan:
+    """Plan merges from the Grams alone: each time the pair of components that costs least.
+
+    Parameters
+    ----------
+    WtW, HHt : float64 arrays (r, r)
+        Grams of the factors.
     n_components : int
         Stop at this number of components.
     max_penalty : float
@@ -42,27 +81,36 @@ def merge(
         A pair of infinite value is never merged. Default: the penalty itself.
     held : bool array (r,), optional
         Components that are never merged.
-
-    Returns
-    -------
-    Wt, H : arrays (n_components, m) and (n_components, n)
-        Components not merged, as they were and in their order, then the merged ones, whose norm
-        in W is the geometric mean of their parents'.
-    tree : MergeTree
     """
-    state = _MergeState(Wt, H, held)
+    state = _MergeState(WtW, HHt, held=held)
+    tree = _join_all(state, n_components, max_penalty, order)
+    leaves, merged = state.slots()
+    r = len(HHt)
+    norm = state.w_norm[merged, None]
+    unit = np.eye(r)[leaves]
+    A = np.concatenate([unit, state.A[merged] * norm])
+    B = np.concatenate([unit, state.B[merged] / norm])
+    return MergePlan(A, B, tree)
+
+
+def _join_all(
+    state: "_MergeState", n_components: int, max_penalty: float, order: Order | None
+) -> "MergeTree":
+    r = len(state.C)
+    if order is None and max_penalty == np.inf:
+        costs = state.join_cheapest(r - n_components)
+        return MergeTree(r, np.array(state.pairs), state.in_full(costs))
     penalty, rank = state.pair_tables(order)
     penalties: list[float] = []
-    while len(H) - len(penalties) > n_components:
-        p, q = divmod(int(np.argmin(rank)), len(H))
+    while r - len(penalties) > n_components:
+        p, q = divmod(int(np.argmin(rank)), r)
         cost = float(state.in_full(penalty[p, q]))
         if cost > max_penalty or rank[p, q] == np.inf:
             break
         penalties.append(cost)
         state.join(p, q)
         state.refresh(penalty, rank, p, q, order)
-    Wt_merged, H_merged = state.factors()
-    return Wt_merged, H_merged, MergeTree(len(H), np.array(state.pairs), np.array(penalties))
+    return MergeTree(r, np.array(state.pairs), np.array(penalties))
 
 
 def pair_penalty(c: np.ndarray, a: np.ndarray, d: np.ndarray, g: np.ndarray) -> np.ndarray:
@@ -113,15 +161,22 @@ class _MergeState:
     A merged component takes the slot of its first parent; the second parent's slot is empty
     from then on. ``C`` is the Gram of W with unit columns, ``D`` that of H with the scale, in
     ``unit``s of ``4**exponent``; slot p holds the component ``A[p] @ Wt``, ``B[p] @ H``, to be
-    scaled to ``w_norm``. Factors whose squares would leave the range of float64 are scaled first,
-    row by row.
+    scaled to ``w_norm``. The Grams may be of factors whose rows were divided by powers of two,
+    whose exponents are given.
     """
 
-    def __init__(self, Wt: np.ndarray, H: np.ndarray, held: np.ndarray | None = None) -> None:
-        self.Wt, self.w_exponent = _rows_in_range(Wt)
-        self.H, h_exponent = _rows_in_range(H)
-        self.leaves = Wt, H
-        C, D = gram64(self.Wt), gram64(self.H)
+    def __init__(
+        self,
+        WtW: np.ndarray,
+        HHt: np.ndarray,
+        w_exponent: np.ndarray | None = None,
+        h_exponent: np.ndarray | None = None,
+        held: np.ndarray | None = None,
+    ) -> None:
+        C, D = WtW, HHt
+        none = np.zeros(len(C), dtype=np.int64)
+        self.w_exponent = none if w_exponent is None else w_exponent.copy()
+        h_exponent = none if h_exponent is None else h_exponent
         norm = np.sqrt(np.diag(C))
         inverse = np.divide(1.0, norm, out=np.zeros_like(norm), where=norm > 0)
         size = self.w_exponent + h_exponent
@@ -135,14 +190,14 @@ class _MergeState:
         self.D /= self.unit
         self.A, self.B = np.diag(inverse), np.diag(scaled)
         self.w_norm = norm
-        self.ids = np.arange(len(H))
-        self.alive = np.ones(len(H), dtype=bool)
-        self.held = np.zeros(len(H), dtype=bool) if held is None else held
+        self.ids = np.arange(len(C))
+        self.alive = np.ones(len(C), dtype=bool)
+        self.held = np.zeros(len(C), dtype=bool) if held is None else held
         self.pairs: list[tuple[int, int]] = []
 
     def pair_tables(self, order: Order | None) -> tuple[np.ndarray, np.ndarray]:
         """Penalty of every pair of slots, in units, and its place in the order: ∞ unless p < q."""
-        r = len(self.H)
+        r = len(self.C)
         penalty, rank = np.zeros((r, r)), np.full((r, r), np.inf)
         self._fill(penalty, rank, *np.triu_indices(r, k=1), order)
         return penalty, rank
@@ -178,6 +233,15 @@ class _MergeState:
         with np.errstate(over="ignore", under="ignore"):
             return np.ldexp(self.unit * value, 2 * self.exponent)
 
+    def join_cheapest(self, n_merges: int) -> np.ndarray:
+        """Join the cheapest pair again and again; return what it cost, in units."""
+        pairs, costs = merge_cheapest_(
+            self.C, self.D, self.A, self.B, self.w_norm, self.w_exponent, self.ids, self.alive,
+            self.held, max(0, n_merges),
+        )  # fmt: skip
+        self.pairs += [(i, j) for i, j in pairs.tolist()]
+        return costs
+
     def join(self, p: int, q: int) -> None:
         """Join slots p and q in p, eqs. (linear_merge_model) and (optimal_h_m)."""
         c, g = self.C[p, q], self.D[p, q]
@@ -189,7 +253,7 @@ class _MergeState:
         self._join_norms(p, q)
         i, j = sorted((int(self.ids[p]), int(self.ids[q])))
         self.pairs.append((i, j))
-        self.ids[p] = len(self.H) + len(self.pairs) - 1
+        self.ids[p] = len(self.C) + len(self.pairs) - 1
         self.alive[q] = False
 
     def _join_norms(self, p: int, q: int) -> None:
@@ -210,18 +274,37 @@ class _MergeState:
         """The slot that holds a component, by its id."""
         return int(np.flatnonzero((self.ids == component) & self.alive)[0])
 
-    def factors(self) -> tuple[np.ndarray, np.ndarray]:
-        """Component-major factors of what is alive: leaves first, then merged, each by id."""
+    def slots(self) -> tuple[np.ndarray, np.ndarray]:
+        """Slots of what is alive: of leaves, then of merged components, each by id."""
         slots = np.flatnonzero(self.alive)
         slots = slots[np.argsort(self.ids[slots])]
-        merged = slots[self.ids[slots] >= len(self.H)]
-        leaves = slots[: len(slots) - len(merged)]
-        norm, exponent = self.w_norm[merged, None], self.w_exponent[merged, None]
+        merged = self.ids[slots] >= len(self.C)
+        return slots[~merged], slots[merged]
+
+
+class _Leaves:
+    """Factors of any size before merging; rows whose squares would leave the range are scaled."""
+
+    def __init__(self, Wt: np.ndarray, H: np.ndarray) -> None:
+        self.whole = Wt, H
+        self.Wt, self.w_exponent = _rows_in_range(Wt)
+        self.H, self.h_exponent = _rows_in_range(H)
+
+    def state(self, held: np.ndarray | None = None) -> _MergeState:
+        """The state before the first merge."""
+        return _MergeState(
+            gram64(self.Wt), gram64(self.H), self.w_exponent, self.h_exponent, held
+        )  # fmt: skip
+
+    def merged(self, state: _MergeState) -> tuple[np.ndarray, np.ndarray]:
+        """Component-major factors after the merges of a state: leaves first, then merged."""
+        leaves, merged = state.slots()
+        norm, exponent = state.w_norm[merged, None], state.w_exponent[merged, None]
 
         def gather(
             whole: np.ndarray, F: np.ndarray, weights: np.ndarray, exponents: np.ndarray
         ) -> np.ndarray:
-            out = np.empty((len(slots), F.shape[1]), F.dtype)
+            out = np.empty((len(leaves) + len(merged), F.shape[1]), F.dtype)
             np.take(whole, leaves, axis=0, out=out[: len(leaves)], mode="clip")  # unbuffered
             for target, row in zip(out[len(leaves) :], weights, strict=True):
                 own = np.flatnonzero(row)  # few: only the leaves of this component
@@ -231,8 +314,8 @@ class _MergeState:
             return out
 
         return (
-            gather(self.leaves[0], self.Wt, self.A[merged] * norm, exponent),
-            gather(self.leaves[1], self.H, self.B[merged] / norm, self.exponent - exponent),
+            gather(self.whole[0], self.Wt, state.A[merged] * norm, exponent),
+            gather(self.whole[1], self.H, state.B[merged] / norm, state.exponent - exponent),
         )
 
 
@@ -340,11 +423,12 @@ class MergeTree:
                 f"this merge tree is for {self.n_leaves} components: expected W (m, "
                 f"{self.n_leaves}) and H ({self.n_leaves}, n), got {W.shape} and {H.shape}"
             )
-        state = _MergeState(np.ascontiguousarray(W.T), H)
+        leaves = _Leaves(np.ascontiguousarray(W.T), H)
+        state = leaves.state()
         for i, j in tree.pairs.tolist():
             p, q = sorted((state.slot(i), state.slot(j)))
             state.join(p, q)
-        Wt_merged, H_merged = state.factors()
+        Wt_merged, H_merged = leaves.merged(state)
         return Wt_merged.T, H_merged
 
     def to_linkage(self) -> np.ndarray:

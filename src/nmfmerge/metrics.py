@@ -7,8 +7,9 @@ from scipy.linalg import lstsq
 from scipy.optimize import linear_sum_assignment
 
 from nmfmerge import validation as check
-from nmfmerge.data import DataMatrix
+from nmfmerge.data import Array, DataMatrix
 from nmfmerge.kernels import blas_for, gram64
+from nmfmerge.likeness import permutation_measure
 from nmfmerge.merge import MergeTree, merge
 from nmfmerge.solvers.point import Point, percent
 
@@ -29,9 +30,10 @@ def kkt_residual(X: Any, W: np.ndarray, H: np.ndarray) -> float:
     stationary point only, and does not change when X or a component is rescaled.
     """
     data, Wt, H = _check(X, W, H)
-    point = Point(data, Wt, H)
+    point = Point(data, Wt[None], H[None])
     total = 0.0
-    for F, G, C in (point.subproblem("W"), point.subproblem("H")):
+    for subproblem in (point.subproblem("W"), point.subproblem("H")):
+        F, G, C = (data.kernels.to_host(A[0]) for A in subproblem)
         curvature = np.diag(G).astype(np.float64)
         gradient = (G @ F - C).astype(np.float64)
         safe = np.where(curvature > 0, curvature, 1)[:, None]
@@ -58,7 +60,7 @@ def permutation_mismatch(W1: np.ndarray, W2: np.ndarray) -> float:
     The paper prints a minus before the last two sums, with which a zero matrix would score below
     a permutation.
     """
-    return float(np.mean([_permutation_measure(R) for R in _transfer(*_unit_columns(W1, W2))]))
+    return float(np.mean([permutation_measure(R) for R in _transfer(*_unit_columns(W1, W2))]))
 
 
 def match_components(W1: np.ndarray, W2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -118,10 +120,11 @@ def next_merges(W: np.ndarray, H: np.ndarray) -> MergeTree:
     return merge(np.ascontiguousarray(W.T), np.ascontiguousarray(H), 1)[2]
 
 
-def _check(X: Any, W: Any, H: Any) -> tuple[DataMatrix, np.ndarray, np.ndarray]:
+def _check(X: Any, W: Any, H: Any) -> tuple[DataMatrix, Array, Array]:
     data = check.check_X(X)
     W, H = check.check_factors(W, H)
-    return data, *check.check_fit(W, H, data, len(H))
+    Wt, H = check.check_fit(W, H, data, len(H))
+    return data, data.place(Wt), data.place(H)
 
 
 def _unit_columns(W1: Any, W2: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -147,8 +150,3 @@ def _divided(W: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 def _transfer(W1: np.ndarray, W2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """R₁ = W₁⁺W₂ and R₂ = W₂⁺W₁."""
     return lstsq(W1, W2)[0], lstsq(W2, W1)[0]
-
-
-def _permutation_measure(R: np.ndarray) -> float:
-    entries = np.sum(R**2 * (R - 1) ** 2)
-    return float(entries + np.sum((R.sum(axis=1) - 1) ** 2) + np.sum((R.sum(axis=0) - 1) ** 2))

@@ -2,28 +2,30 @@
 
 import warnings
 from collections.abc import Iterable, Mapping
-from functools import partial
+from dataclasses import dataclass
 from numbers import Integral
 from os import PathLike
 from typing import Any
 
 import numpy as np
 
+from nmfmerge import tensors
 from nmfmerge import validation as check
 from nmfmerge.checkpoint import Checkpoint
 from nmfmerge.data import DataMatrix
 from nmfmerge.data.digest import digest
 from nmfmerge.held import Held
-from nmfmerge.init import INITS
+from nmfmerge.init import INITS, Factors
 from nmfmerge.kernels import blas_for, gram64, nnls_columns
 from nmfmerge.merge import MergeTree, Order, merge
 from nmfmerge.result import Factorization
-from nmfmerge.run import Run
+from nmfmerge.run import Beginning, Run
 from nmfmerge.solvers import SOLVERS, Limits, Solver
 from nmfmerge.solvers.loop import Callback
 
 RandomState = int | np.random.Generator | np.random.RandomState | None
-Init = str | tuple[np.ndarray, np.ndarray]
+Start = str | tuple[np.ndarray, np.ndarray]
+Init = Start | list[Start]
 Hold = Iterable[int] | Mapping[str, Iterable[int]] | None
 
 
@@ -33,6 +35,8 @@ def nmf(
     *,
     solver: str = "accelerated",
     init: Init = "nndsvd",
+    n_init: int = 1,
+    keep_all: bool = False,
     hold: Hold = None,
     tol: float = 1e-4,
     max_iter: int = 10_000,
@@ -40,9 +44,11 @@ def nmf(
     random_state: RandomState = None,
     callback: Callback | None = None,
     checkpoint: str | PathLike[str] | None = None,
+    device: Any = None,
+    tf32: bool = False,
     verbose: int = 0,
 ) -> Factorization:
-    r"""Factorize a nonnegative matrix, X ≈ WH, by one solver from one start.
+    r"""Factorize a nonnegative matrix, X ≈ WH, by one solver from one start or several.
 
     .. math:: \min_{W \ge 0,\, H \ge 0} \tfrac12 \lVert X - WH \rVert_F^2
 
@@ -55,8 +61,15 @@ def nmf(
     solver : {"accelerated", "hals", "gcd", "alspgrad", "mu"}
         Algorithm. "accelerated" is HALS with extrapolation: as good at the same ``tol``, and
         several times faster.
-    init : {"nndsvd", "nndsvda", "nndsvdar", "random"} or (W0, H0)
-        Start; given factors are not changed.
+    init : {"nndsvd", "nndsvda", "nndsvdar", "random"}, (W0, H0) or a list of these
+        Start; given factors are not changed. A list has one entry for each start and takes the
+        place of ``n_init``.
+    n_init : int
+        Number of starts: ``init`` and random ones. They are carried through together, which takes
+        less time than one after the other; the best comes back, and ``starts`` says what the
+        others came to.
+    keep_all : bool
+        Whether to keep the solutions from all starts, in ``solutions``.
     hold : indices, or a mapping of "W" and "H" to indices, optional
         Components of ``init=(W0, H0)`` that stay as they are, to the bit in the precision of X,
         while the others are fitted: ``[0, 1]`` holds columns of W and rows of H,
@@ -74,9 +87,16 @@ def nmf(
         Called with a `Progress` after each iteration; a true return value stops the run.
     checkpoint : path, optional
         File to keep the state of the run in. If it exists, the run continues from it; on the
-        same machine with as many threads it ends at the bits of a run that was never killed. A
+        same machine with as many threads it ends at the bits of a run that was never killed (to
+        rounding, from several starts on a device). A
         run that reached its limits continues its last stage when they are raised. A file
         that is damaged, or of other data or settings, is refused. The file is not deleted.
+    device : str or torch.device, optional
+        Where to compute, such as "cuda"; needs PyTorch. X may be a PyTorch tensor too, which is
+        used where it is; results come back in kind.
+    tf32 : bool
+        Whether products with a float32 X on a GPU may use TF32: several times faster, with errors
+        of 1e-3 instead of 1e-7 in them.
     verbose : int
         1 prints a line a stage, 2 also a line every 100 iterations.
 
@@ -103,7 +123,8 @@ def nmf(
     tol = check.check_real("tol", tol, low=0)
     run = _prepare(
         X, n_components, solver, init, max_iter, max_time, random_state, callback, verbose,
-        hold=hold, checkpoint=checkpoint, settings={"tol": tol},
+        n_init=n_init, keep_all=keep_all, hold=hold, device=device, tf32=tf32,
+        checkpoint=checkpoint, settings={"tol": tol},
     )  # fmt: skip
     with run:
         run.initialize()
@@ -118,6 +139,8 @@ def nmf_merge(
     n_extra: int | None = None,
     solver: str = "accelerated",
     init: Init = "nndsvd",
+    n_init: int = 4,
+    keep_all: bool = False,
     hold: Hold = None,
     tol: float = 1e-4,
     tol_intermediate: float | None = None,
@@ -126,20 +149,25 @@ def nmf_merge(
     random_state: RandomState = None,
     callback: Callback | None = None,
     checkpoint: str | PathLike[str] | None = None,
+    device: Any = None,
+    tf32: bool = False,
     verbose: int = 0,
 ) -> Factorization:
     """Factorize a nonnegative matrix, X ≈ WH, by NMF-Merge (Guo & Holy).
 
-    A loose NMF of rank r is extended by ``n_extra`` components that it missed, refined, merged
-    back to r by the optimal pairwise merge, and polished. It is a heuristic: on data sets of many
-    kinds it ended lower than `nmf` from the same random start from about one start in four, higher
-    from about one in six, and level from the others. Try a few starts where the answer matters.
+    From each start, a loose NMF of rank r is extended by ``n_extra`` components that it missed,
+    refined, merged back to r by the optimal pairwise merge, and polished. The best of the starts
+    comes back. A single start (``n_init=1``) is the method of the paper; it is a heuristic, and
+    which start is best cannot be told before.
 
     Parameters
     ----------
-    X, n_components, solver, init, hold, tol, max_time, random_state, callback, checkpoint, verbose
+    X, n_components, solver, init, keep_all, hold, tol, max_time, random_state, callback, \
+checkpoint, device, tf32, verbose
         As in `nmf`. An existing solution given as ``init`` is improved. Held components must be the
         first ones; they are never merged.
+    n_init : int
+        Number of starts: ``init`` and random ones, as in `nmf`.
     n_extra : int, optional
         Number k of extra components; default max(1, round(0.2·r)). r + k is at most min(m, n).
         0 is plain NMF.
@@ -168,7 +196,7 @@ def nmf_merge(
     Examples
     --------
     >>> from nmfmerge import datasets, nmf_merge
-    >>> result = nmf_merge(datasets.paper_example().X, 4, solver="hals")
+    >>> result = nmf_merge(datasets.paper_example().X, 4, solver="hals", n_init=1)
     >>> [stage.n_iter for stage in result.stages]
     [0, 11, 0, 13, 0, 2321]
     """
@@ -178,8 +206,8 @@ def nmf_merge(
     k = None if n_extra is None else check.check_integer("n_extra", n_extra, low=0)
     run = _prepare(
         X, n_components, solver, init, max_iter, max_time, random_state, callback, verbose,
-        hold=hold, checkpoint=checkpoint,
-        settings={"tol": tol, "tol_intermediate": loose, "n_extra": k},
+        n_init=n_init, keep_all=keep_all, hold=hold, device=device, tf32=tf32,
+        checkpoint=checkpoint, settings={"tol": tol, "tol_intermediate": loose, "n_extra": k},
     )  # fmt: skip
     k = _extra_components(k, run.n_components, run.data.shape, _first_held(run.held))
     with run:
@@ -229,7 +257,7 @@ def recover_components(
         run.initialize()
         run.recover(k, tol=1e-2)
     result = run.result()
-    return result.W, result.H, run.generalized_singular_values
+    return result.W, result.H, result.generalized_singular_values
 
 
 def merge_components(
@@ -262,6 +290,7 @@ def merge_components(
     tree : MergeTree
         What was merged, and at what penalty.
     """
+    given = W
     W, H = check.check_factors(W, H)
     dtype = np.result_type(W, H)
     n_components = check.check_integer("n_components", n_components, low=1)
@@ -279,7 +308,7 @@ def merge_components(
         np.inf if largest is None else largest,
         order,
     )
-    return Wt.T, H, tree
+    return tensors.like(Wt.T, given), tensors.like(H, given), tree
 
 
 def transform(X: Any, H: np.ndarray) -> np.ndarray:
@@ -305,9 +334,11 @@ def transform(X: Any, H: np.ndarray) -> np.ndarray:
             "length of the rows of X"
         )
     H = np.ascontiguousarray(H / data.unit, dtype=data.dtype)
+    placed = data.place(H)
     with blas_for(data.blas_flops(len(H))):
-        HXt = data.HXt(H, out=np.empty((len(H), data.shape[0]), data.dtype))
-        return nnls_columns(gram64(H), HXt).T * data.dtype.type(data.unit)
+        HXt = data.HXt(placed, out=data.kernels.empty((len(H), data.shape[0]), placed))
+        Wt = nnls_columns(gram64(H), data.kernels.to_host(HXt))
+    return data.returned(data.place(Wt)).T
 
 
 def _prepare(
@@ -321,32 +352,99 @@ def _prepare(
     callback: Any = None,
     verbose: Any = 0,
     names: tuple[str, str] = check.INIT_NAMES,
+    n_init: Any = 1,
+    keep_all: Any = False,
     hold: Any = None,
+    device: Any = None,
+    tf32: Any = False,
     checkpoint: Any = None,
     settings: dict[str, Any] | None = None,
 ) -> Run:
     """Check all arguments that the entry points share, X last, and make the run."""
     solver = SOLVERS[check.check_word("solver", solver, SOLVERS)]
     limits = Limits.checked(max_iter, max_time, callback, verbose)
+    n_init = check.check_integer("n_init", n_init, low=1)
     rng = check.check_random_state(random_state)
-    init = check.check_init(init, INITS)
-    data = check.check_X(X)
+    inits = check.check_inits(init, n_init, INITS)
+    data = check.check_X(X, device, bool(tf32))
+    check.check_solver_fits(solver, data)
     r = check.check_n_components(n_components, data.shape)
-    held = check.check_hold(hold, init, r)
+    held = check.check_hold(hold, inits[0], r)
+    seeds = _seeds(random_state, rng, inits)
+    uneven = solver is not SOLVERS["mu"]  # its offset is relative to the mean over all components
+    maker = _StartMaker(data, r, rng, names, held, uneven, inits[0])
     file = None
     if checkpoint is not None:
         path = check.check_file("checkpoint", checkpoint)
         settings = (settings or {}) | ({"hold": held.as_lists()} if held else {})
-        file = Checkpoint(path, _identity(data, r, solver, init, random_state, **settings))
-    if isinstance(init, str):
-        return Run(data, r, solver, limits, partial(INITS[init], data, r, rng), file)
-    uneven = solver is not SOLVERS["mu"]  # its offset is relative to the mean over all components
-    start = check.check_fit(init[0], init[1], data, r, names=names, held=held, uneven=uneven)
-    return Run(data, r, solver, limits, lambda check: start, file, held, (init[0].T, init[1]))
+        file = Checkpoint(path, _identity(data, r, solver, inits, random_state, **settings))
+    beginnings = [maker.beginning(*start) for start in zip(inits, seeds, strict=True)]
+    given = None if held is None else (inits[0][0].T, inits[0][1])
+    return Run(data, r, solver, limits, beginnings, file, held, given, bool(keep_all))
+
+
+def _seeds(random_state: Any, rng: np.random.Generator, inits: list[Any]) -> list[int | None]:
+    """A seed for each random start; a single one takes its numbers from a generator itself."""
+    known = random_state is None or isinstance(random_state, Integral)
+    if not known and len(inits) == 1:
+        return [None]
+    base = int(random_state or 0) if known else int(rng.integers(2**32))
+    seeds = np.random.SeedSequence(base).generate_state(len(inits)).tolist()
+    seeds[0] = base
+    return [
+        seed if isinstance(init, str) and init in ("random", "nndsvdar") else None
+        for seed, init in zip(seeds, inits, strict=True)
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class _StartMaker:
+    """Makes the factors that starts begin with."""
+
+    data: DataMatrix
+    r: int
+    rng: np.random.Generator
+    names: tuple[str, str]
+    held: Held | None
+    uneven: bool
+    first: Any  # the first start, whose held components all others have too
+
+    def beginning(self, init: Any, seed: int | None) -> Beginning:
+        """How a start begins that is a word or a pair of factors."""
+        if not isinstance(init, str):
+            start = self._with_held(self._given(init))
+            return Beginning("given", None, lambda check: start, lambda: start)
+
+        def make(word: str, check: Any) -> Factors:
+            rng = self.rng if seed is None else np.random.default_rng(seed)
+            return self._with_held(INITS[word](self.data, self.r, rng, check))
+
+        return Beginning(
+            init, seed, lambda check: make(init, check), lambda: make("random", None)
+        )  # fmt: skip
+
+    def _given(self, init: Any) -> Factors:
+        """Factors of X as those of the data matrix."""
+        return check.check_fit(
+            init[0], init[1], self.data, self.r, self.names, self.held, self.uneven
+        )  # fmt: skip
+
+    def _with_held(self, start: Factors) -> Factors:
+        """A start with the held components of the first."""
+        if self.held is not None:
+            masks = (self.held.W, self.held.H)
+            for F, held, mask in zip(start, self._given(self.first), masks, strict=True):
+                F[mask] = held[mask]
+        return start
 
 
 def _identity(
-    data: DataMatrix, r: int, solver: type[Solver], init: Any, random_state: Any, **settings: Any
+    data: DataMatrix,
+    r: int,
+    solver: type[Solver],
+    inits: list[Any],
+    random_state: Any,
+    **settings: Any,
 ) -> dict[str, Any]:
     """What decides the result of a run; a checkpoint with another identity is refused."""
     if random_state is not None and not isinstance(random_state, Integral):
@@ -354,15 +452,17 @@ def _identity(
             f"random_state is a {type(random_state).__name__}; with a checkpoint it must be a "
             "number or None, so that the run can be repeated"
         )
-    if not isinstance(init, str):
-        init = f"given factors {digest('init', init)}"
+    words = [
+        init if isinstance(init, str) else f"given factors {digest('init', init)}" for init in inits
+    ]
     return {
         "shape": list(data.shape),
         "dtype": str(data.dtype),
         "data": data.digest(),
         "n_components": r,
         "solver": solver.__name__,
-        "init": init,
+        "init": words[0] if set(words[1:]) <= {"random"} else words,
+        "n_init": len(words),
         "random_state": None if random_state is None else int(random_state),
         **settings,
     }

@@ -39,6 +39,11 @@ class _Solution:
     stages: tuple[Stage, ...]
     version: int  # counts the times that it became clearly better
 
+    @classmethod
+    def of(cls, point: Point, stages: tuple[Stage, ...], version: int) -> "_Solution":
+        """The solution at a batch of one start."""
+        return cls(point.Wt[0], point.H[0], float(point.objective()[0]), stages, version)
+
     @property
     def status(self) -> Status:
         return self.stages[-1].status
@@ -99,11 +104,10 @@ class RankSearch:
             start = INITS["nndsvd"](self.data, rank, self.rng, self.limits.check_time)
         except OutOfTime:  # factors that take no time
             start = INITS["random"](self.data, rank, np.random.default_rng(0), None)
-            point = Point(self.data, *start)
-            stage = Stage(
-                "start", rank, 0, perf_counter() - began, point.fitting_error(), Status.MAX_TIME
-            )
-            self.best[rank] = _Solution(point.Wt, point.H, point.objective(), (stage,), 0)
+            point = self._at(start)
+            seconds, error = perf_counter() - began, float(point.fitting_errors()[0])
+            stage = Stage("start", rank, 0, seconds, error, Status.MAX_TIME)
+            self.best[rank] = _Solution.of(point, (stage,), 0)
             raise
         self._polish(rank, "start", f"fit of {rank}", start, began)
 
@@ -150,8 +154,15 @@ class RankSearch:
 
     def _recovered(self, solution: _Solution, rank: int) -> Factors:
         """Factors with components added; where that takes rounds, nothing is done between them."""
-        Wt, H, k = solution.Wt, solution.H, rank - len(solution.H)
-        return recover(self.data, Wt, H, k, lambda Wt, H: (Wt, H), self.limits.check_time)[:2]
+        Wt, H, k = solution.Wt[None], solution.H[None], rank - len(solution.H)
+        Wt, H, _ = recover(
+            self.data, Wt, H, k, lambda start, Wt, H: (Wt, H), self.limits.check_time
+        )  # fmt: skip
+        return Wt[0], H[0]
+
+    def _at(self, start: Factors) -> Point:
+        """A batch of one start."""
+        return Point(self.data, start[0][None], start[1][None])
 
     def _try(self, rank: int, kind: str, make_start: Callable[[], Factors]) -> bool:
         began = perf_counter()
@@ -160,27 +171,28 @@ class RankSearch:
 
     def _polish(self, rank: int, kind: str, name: str, start: Factors, began: float) -> bool:
         """Run the solver from a start; keep the result if it is better than what is there."""
-        point, known = Point(self.data, *start), self.best.get(rank)
-        started = Stage(kind, rank, 0, perf_counter() - began, point.fitting_error(), Status.DONE)
-        loop = Loop(self.solver(), point, stage=self.name + name, tol=self.tol, limits=self.limits)
+        point, known = self._at(start), self.best.get(rank)
+        error = float(point.fitting_errors()[0])
+        started = Stage(kind, rank, 0, perf_counter() - began, error, Status.DONE)
+        loop = Loop(self.solver, point, stage=self.name + name, tol=self.tol, limits=self.limits)
         beaten = self._iterate(loop, known)
         self.seconds[rank] += perf_counter() - began
-        changed = better = not beaten and (known is None or point.objective() < known.objective)
+        objective, error = float(point.objective()[0]), float(point.fitting_errors()[0])
+        changed = better = not beaten and (known is None or objective < known.objective)
         status = Status.DONE
         if better:
-            outcome = loop.outcome()
+            outcome = loop.outcomes()[0]
             status = outcome.status
-            changed = known is None or point.objective() < (1 - _IMPROVED) * known.objective
+            changed = known is None or objective < (1 - _IMPROVED) * known.objective
             final = Stage(
                 "final", rank, outcome.n_iter, perf_counter() - began - started.seconds,
-                point.fitting_error(), status, outcome.history,
+                error, status, outcome.history,
             )  # fmt: skip
             version = (known.version if known else 0) + changed
-            stages = started, final
-            self.best[rank] = _Solution(point.Wt, point.H, point.objective(), stages, version)
+            self.best[rank] = _Solution.of(point, (started, final), version)
         elif not beaten:
-            status = loop.outcome().status
-        self._report(name, loop, point, better)
+            status = loop.outcomes()[0].status
+        self._report(name, loop, error, better)
         if status in STOPPED:
             raise _Stop(status)
         return changed
@@ -192,7 +204,7 @@ class RankSearch:
             for i, _ in enumerate(loop, start=1):
                 if known is None or i % _CHECK_EVERY != 0:
                     continue
-                now = loop.point.objective()
+                now = float(loop.point.objective()[0])
                 if now >= known.objective and _is_hopeless(loop.point, now, last, known):
                     return True
                 last = now
@@ -200,11 +212,10 @@ class RankSearch:
             loop.cut_off()
         return False
 
-    def _report(self, name: str, loop: Loop, point: Point, better: bool) -> None:
+    def _report(self, name: str, loop: Loop, error: float, better: bool) -> None:
         if self.limits.verbose > 0:
-            n_iter = len(loop.history().step)
             print(
-                f"{self.name + name:<12} {n_iter:>6} iterations {point.fitting_error():>10.6g} %  "
+                f"{self.name + name:<12} {loop.n_iter:>6} iterations {error:>10.6g} %  "
                 + ("kept" if better else "not better"),
                 flush=True,
             )
@@ -272,7 +283,7 @@ def _is_hopeless(point: Point, now: float, last: float, known: _Solution) -> boo
 
 
 def _alike(point: Point, known: _Solution) -> bool:
-    cosine = _cosines(point.Wt, known.Wt) * _cosines(point.H, known.H)
+    cosine = _cosines(point.Wt[0], known.Wt) * _cosines(point.H[0], known.H)
     matches = cosine.argmax(axis=1)
     return bool(cosine.max(axis=1).min() > _ALIKE and len(set(matches.tolist())) == len(matches))
 

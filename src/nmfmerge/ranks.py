@@ -110,7 +110,7 @@ def rank_path(
     kind = SOLVERS[check.check_word("solver", solver, SOLVERS)]
     limits = Limits.checked(max_iter, max_time, callback, verbose)
     rng = check.check_random_state(random_state)
-    data = check.check_X(X)
+    data = check.check_X_on_host(X, "rank_path")
     n_min, n_max = check.check_ranks(n_min, n_max, data.shape)
     search = RankSearch(data, n_min, n_max, kind, tol, limits, rng)
     with blas_for(data.blas_flops(n_max)):

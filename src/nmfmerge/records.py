@@ -12,13 +12,15 @@ from typing import Any
 import numpy as np
 
 from nmfmerge.merge import MergeTree
-from nmfmerge.result import Factorization, History, Stage, Status
+from nmfmerge.result import Factorization, History, Spread, Stage, Start, Status
 from nmfmerge.result_path import RankPath
 
 Record = dict[str, Any]
 Arrays = dict[str, np.ndarray]
 
 _PATH_ARRAYS = ("penalties", "rank_seconds", "stability")
+_START_NUMBERS = ("fitting_error", "n_iter", "subspace_mismatch", "permutation_mismatch")
+_ROUNDING = 1e-6  # by which a cosine may exceed 1
 
 
 def pack_run(
@@ -71,6 +73,7 @@ def unpack_history(array: np.ndarray) -> History:
 
 def pack_result(result: Factorization) -> tuple[Record, Arrays]:
     """A factorization as a record, with a summary for readers, and arrays."""
+    result = result.numpy()
     record, arrays = pack_run(result.stages, result.merges, result.generalized_singular_values)
     summary = {
         "n_components": result.n_components,
@@ -82,7 +85,8 @@ def pack_result(result: Factorization) -> tuple[Record, Arrays]:
         "seconds": result.seconds,
         "names": list(result.names),
     }
-    return summary | record, {"W": result.W, "H": result.H} | arrays
+    starts, of_starts = _pack_starts(result)
+    return summary | starts | record, {"W": result.W, "H": result.H} | of_starts | arrays
 
 
 def unpack_result(record: Record, arrays: Mapping[str, np.ndarray]) -> Factorization:
@@ -101,6 +105,62 @@ def unpack_result(record: Record, arrays: Mapping[str, np.ndarray]) -> Factoriza
         merges=merges,
         generalized_singular_values=values,
         names=_names(record.get("names", [])),
+        **_unpack_starts(record, arrays),
+    )
+
+
+def _pack_starts(result: Factorization) -> tuple[Record, Arrays]:
+    """What several starts came to; nothing where there was one."""
+    if not result.starts:
+        return {}, {}
+    arrays = {"similarity": np.stack([start.similarity for start in result.starts])}
+    if result.spread is not None:
+        arrays |= {"spread W": result.spread.W, "spread H": result.spread.H}
+    record = {
+        "best_start": result.best_start,
+        "starts": [
+            {name: getattr(start, name) for name in ("init", "seed", "status", *_START_NUMBERS)}
+            for start in result.starts
+        ],
+    }
+    return record, arrays
+
+
+def _unpack_starts(record: Record, arrays: Mapping[str, np.ndarray]) -> Record:
+    """Undo `_pack_starts`: the fields of a factorization that are about starts."""
+    if "starts" not in record:
+        return {}
+    shapes = arrays["W"].shape, arrays["H"].shape
+    similarity = arrays["similarity"]
+    if similarity.shape != (len(record["starts"]), len(arrays["H"])):
+        raise ValueError(f"similarity has shape {similarity.shape}, expected starts × components")
+    if similarity.dtype != np.float64 or not (np.abs(similarity) < 1 + _ROUNDING).all():
+        raise ValueError("similarity has values that are no cosines")
+    best = _whole("best_start", record["best_start"])
+    if best >= len(similarity):
+        raise ValueError(f"best_start is {best}, but there are {len(similarity)} starts")
+    spread = None
+    if "spread W" in arrays or "spread H" in arrays:
+        spread = Spread(arrays["spread W"], arrays["spread H"])
+        for name, F, shape in zip("WH", (spread.W, spread.H), shapes, strict=True):
+            check_factor(f"spread {name}", F, shape)
+    starts = tuple(map(_unpack_start, record["starts"], similarity))
+    return {"starts": starts, "best_start": best, "spread": spread}
+
+
+def _unpack_start(record: Record, similarity: np.ndarray) -> Start:
+    seed = record["seed"]
+    if not isinstance(record["init"], str):
+        raise ValueError(f"a start is {record['init']!r}, expected a word")
+    return Start(
+        init=record["init"],
+        seed=None if seed is None else _whole("seed", seed),
+        status=Status(record["status"]),
+        n_iter=_whole("n_iter", record["n_iter"]),
+        fitting_error=number("fitting_error", record["fitting_error"]),
+        subspace_mismatch=number("subspace_mismatch", record["subspace_mismatch"]),
+        permutation_mismatch=number("permutation_mismatch", record["permutation_mismatch"]),
+        similarity=similarity,
     )
 
 

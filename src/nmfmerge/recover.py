@@ -4,29 +4,36 @@ Comes in: a data matrix and factors of rank r. Goes out: factors of rank r + k, 
 components point along the generalized singular vectors of (X, WH) where WH misses most.
 With U, Σ, V the leading singular triplets of X and B = (UᵀW)(HV), the SVD
 B Σ⁻¹ = P S Qᵀ gives the generalized singular values 1/s² and the directions Σ⁻¹q.
+
+Of each start, only small matrices are looked at: Grams, and products of the factors with U, V and
+XV. What comes out of them are recipes, small matrices too, by which factors are mixed.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.linalg import qr, solve_triangular
 from scipy.linalg import svd as lapack_svd
 
-from nmfmerge.data import Check, DataMatrix
-from nmfmerge.init import Factors, nonnegative_pairs
-from nmfmerge.kernels import gram64, nnls_columns
+from nmfmerge.data import Array, Check, DataMatrix
+from nmfmerge.init import pair_scales
+from nmfmerge.kernels import nnls_columns, of_each
+
+Factors = tuple[Array, Array]
 
 
 def recover(
     data: DataMatrix,
-    Wt: np.ndarray,
-    H: np.ndarray,
+    Wt: Array,
+    H: Array,
     k: int,
-    refine: Callable[[np.ndarray, np.ndarray], Factors],
+    refine: Callable[[int, Array, Array], Factors],
     check: Check | None = None,
     held: np.ndarray | None = None,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Add ``k`` components, in rounds if there are more than one round can give.
+) -> tuple[Array, Array, np.ndarray]:
+    """Add ``k`` components to each start, in rounds if there are more than one round can give.
 
     When a round does not improve the fit, WH already has all that X has, and the components that
     are left to add are zero.
@@ -35,12 +42,12 @@ def recover(
     ----------
     data : DataMatrix
         X.
-    Wt, H : arrays (r, m) and (r, n)
+    Wt, H : arrays (n_starts, r, m) and (n_starts, r, n)
         Component-major factors; not changed.
     k : int
         How many components to add.
     refine : callable
-        ``Wt, H ↦ Wt, H``: a loose NMF, run between rounds.
+        ``start, Wt, H ↦ Wt, H``: a loose NMF of one start, by its number, between rounds.
     check : callable, optional
         Called now and then; may raise to stop.
     held : bool array (r,), optional
@@ -48,31 +55,56 @@ def recover(
 
     Returns
     -------
-    Wt, H : arrays (r + k, m) and (r + k, n)
+    Wt, H : arrays (n_starts, r + k, m) and (n_starts, r + k, n)
         The components that came in, rescaled, then the recovered ones.
-    values : float64 array (k,)
+    values : float64 array (n_starts, k)
         Generalized singular value of each recovered component; infinite where WH has nothing of
         the direction, 1 for components that are zero because WH already had all of X.
     """
     check = check or (lambda: None)
-    values = np.empty(0)
-    held = np.zeros(len(H), dtype=bool) if held is None else held
+    held = np.zeros(H.shape[1], dtype=bool) if held is None else held
+    if k <= data.svd(H.shape[1], check).rank(data.shape):
+        return _recover_round(data, Wt, H, k, check, held)[:3]
+    with data.keeping_svd():  # all starts need the same
+        each = [
+            _recover_in_rounds(
+                data, Wt[i : i + 1], H[i : i + 1], k, partial(refine, i), check, held
+            )
+            for i in range(len(H))
+        ]
+    Wts, Hs, values = zip(*each, strict=True)
+    stack = data.kernels.stack
+    return stack([F[0] for F in Wts]), stack([F[0] for F in Hs]), np.concatenate(values)
+
+
+def _recover_in_rounds(
+    data: DataMatrix,
+    Wt: Array,
+    H: Array,
+    k: int,
+    refine: Callable[[Array, Array], Factors],
+    check: Check,
+    held: np.ndarray,
+) -> tuple[Array, Array, np.ndarray]:
+    """Recover for a batch of one start."""
+    values = np.empty((1, 0))
     while True:
-        held = np.pad(held, (0, len(H) - len(held)))
-        Wt, H, new, gain = _recover_round(data, Wt, H, k - len(values), check, held)
-        values = np.concatenate([values, new])
-        rest = k - len(values)
+        held = np.pad(held, (0, H.shape[1] - len(held)))
+        Wt, H, new, gain = _recover_round(data, Wt, H, k - values.shape[1], check, held)
+        values = np.concatenate([values, new], axis=1)
+        rest = k - values.shape[1]
         if rest == 0:
             return Wt, H, values
-        if gain <= np.finfo(H.dtype).eps * data.norm2:
-            zeros = ((0, rest), (0, 0))
-            return np.pad(Wt, zeros), np.pad(H, zeros), np.pad(values, (0, rest), constant_values=1)
+        if gain[0] <= np.finfo(data.dtype).eps * data.norm2:
+            more = np.pad(values, ((0, 0), (0, rest)), constant_values=1)
+            padded = (data.kernels.with_zero_components(F, rest) for F in (Wt, H))
+            return *padded, more
         Wt, H = refine(Wt, H)
 
 
 def _recover_round(
-    data: DataMatrix, Wt: np.ndarray, H: np.ndarray, k: int, check: Check, held: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    data: DataMatrix, Wt: Array, H: Array, k: int, check: Check, held: np.ndarray
+) -> tuple[Array, Array, np.ndarray, np.ndarray]:
     """Add up to ``k`` components, at most one for each singular triplet of X that is compared.
 
     Returns Wt, H, the generalized singular values, and by how much ½‖X − WH‖² fell.
@@ -82,95 +114,180 @@ def _recover_round(
     that makes the fit worse the old components are kept as they are (a = 1); the scaling of all
     components at the end can then only improve it.
     """
-    values, H_add = missing_directions(data, Wt, H, k, check)
-    if len(values) == 0:  # X is zero and has no directions
-        return Wt, H, values, 0.0
-    data.forget_svd()  # frees memory; a next round needs more triplets
-    check()
-    WtX = data.WtX(Wt, out=np.empty_like(H))
-    now = _change(gram64(Wt) * gram64(H), _diagonal(WtX, H), np.ones(len(H)))
-    check()
-    project = _Projection(data, Wt, H, H_add)
-    scales = project.old_scales(WtX, held)
-    del WtX
-    for a in (scales, np.ones(len(H))):
-        Wt_add, H_plus = nonnegative_pairs(project.new_left(a), H_add, np.ones_like(H_add[:, 0]))
-        Wt_new = np.concatenate([Wt * a[:, None].astype(H.dtype), Wt_add])
-        H_new = np.concatenate([H, H_plus])
+    kernels, n_starts = data.kernels, len(H)
+    space = _SingularSpace.of(data, H.shape[1], check)
+    if space.rank == 0:  # X is zero and has no directions
+        return Wt, H, np.empty((n_starts, 0)), np.zeros(n_starts)
+    views = _look(data, Wt, H, space, check)
+    plans = of_each(lambda view: view.plan(space.sigma, k, held), views)
+    H_add = space.along_V(np.stack([plan.directions for plan in plans]))
+    scales = np.stack([plan.old_scales for plan in plans])
+    new = _extended(data, Wt, H, H_add, space, plans, scales, held, check)
+    now = np.array([view.change for view in views])
+    worse = np.flatnonzero(new.change > now).tolist()
+    if worse:
+        Wt_old, H_old, H_more = (kernels.take(F, worse) for F in (Wt, H, H_add))
+        ones = np.ones((len(worse), H.shape[1]))
+        kept = [plans[i] for i in worse]
+        new.put(worse, _extended(data, Wt_old, H_old, H_more, space, kept, ones, held, check))
+    values = np.stack([plan.values for plan in plans])
+    return new.Wt, new.H, values, now - new.change
+
+
+class _SingularSpace:
+    """The leading singular triplets of X as far as they are not rounding errors, and XV."""
+
+    def __init__(self, data: DataMatrix, Ut: Array, Vt: Array, sigma: np.ndarray) -> None:
+        self.kernels, self.rank, self.sigma = data.kernels, len(sigma), sigma
+        self.Ut, self.Vt = (data.place(F[None]) for F in (Ut, Vt))
+        m = data.shape[0]
+        self.XVt = data.cross("W", self.Vt, out=self.kernels.empty((1, len(sigma), m), self.Vt))
+
+    @classmethod
+    def of(cls, data: DataMatrix, r: int, check: Check) -> "_SingularSpace":
+        """The space of up to r triplets; the singular vectors kept by X itself are freed."""
+        svd = data.svd(r, check)
+        svd = svd.head(svd.rank(data.shape))
+        data.forget_svd()
         check()
-        c, change = best_scales(data, Wt_new, H_new, held)
-        if change <= now:
-            break
-    return Wt_new * c[:, None].astype(H.dtype), H_new, values, now - change
+        return cls(data, svd.Ut, svd.Vt, svd.s.astype(np.float64))
+
+    def along_V(self, recipes: np.ndarray) -> Array:
+        """Rows in the space of V."""
+        return self.kernels.mix(recipes, self.Vt)
 
 
-def missing_directions(
-    data: DataMatrix, Wt: np.ndarray, H: np.ndarray, k: int, check: Check | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Up to ``k`` directions of the rows of X that WH lacks most, with their λ = 1/s².
+@dataclass(eq=False)
+class _View:
+    """What recovery looks at of one start, in float64."""
 
-    Works in the numerical rank of X, so at most that many come back.
-    """
-    svd = data.svd(len(H), check)
-    rank = svd.rank(data.shape)
-    if rank == 0:
-        return np.empty(0), np.empty((0, H.shape[1]), H.dtype)
-    svd = svd.head(rank)
-    sigma = svd.s.astype(np.float64)
-    B = (svd.Ut @ Wt.T).astype(np.float64) @ (H @ svd.Vt.T).astype(np.float64)
-    _, s, Qt = lapack_svd(B / sigma)
-    k = min(k, rank)
-    smallest = np.arange(rank)[::-1][:k]
-    s_k = s[smallest]
-    noise = rank * np.finfo(H.dtype).eps * s[0]
-    values = np.full(k, np.inf)
-    clear = s_k > noise
-    values[clear] = 1 / s_k[clear] ** 2
-    directions = Qt[smallest] / sigma
-    # The scale does not matter below; with unit rows all later products are near 1.
-    H_add = directions @ svd.Vt.astype(np.float64, copy=False)
-    H_add /= np.linalg.norm(H_add, axis=1, keepdims=True)
-    return values, H_add.astype(H.dtype)
+    eps: float  # of the factors
+    WtW: np.ndarray
+    HHt: np.ndarray
+    WtU: np.ndarray
+    HV: np.ndarray
+    WtXV: np.ndarray
+    fit: np.ndarray  # ⟨w_t, X h_t⟩
+
+    @property
+    def change(self) -> float:
+        """½‖X − WH‖² less ½‖X‖²."""
+        return _change(self.WtW * self.HHt, self.fit, np.ones(len(self.fit)))
+
+    def plan(self, sigma: np.ndarray, k: int, held: np.ndarray) -> "_Plan":
+        """Up to ``k`` directions of the rows of X that WH lacks most, with their λ = 1/s²."""
+        rank = len(sigma)
+        B = self.WtU.T @ self.HV
+        _, s, Qt = lapack_svd(B / sigma)
+        k = min(k, rank)
+        smallest = np.arange(rank)[::-1][:k]
+        s_k = s[smallest]
+        values = np.full(k, np.inf)
+        clear = s_k > rank * self.eps * s[0]
+        values[clear] = 1 / s_k[clear] ** 2
+        directions = Qt[smallest] / sigma
+        directions /= np.linalg.norm(directions, axis=1, keepdims=True)  # any scale would do
+        return _Plan.of(self, values, directions, held)
 
 
-class _Projection:
+@dataclass(eq=False)
+class _Plan:
     """The problem min ‖X − W diag(a) H − W_add H_add‖² over a ≥ 0 and W_add of any sign.
 
     With H_addᵀ = QR, the best W_add leaves the rows of the residual orthogonal to Q, so a solves
-    min ‖(X − W diag(a) H)(I − QQᵀ)‖².
+    min ‖(X − W diag(a) H)(I − QQᵀ)‖². Q lies in the space of V: it is V times ``q``.
     """
 
-    def __init__(self, data: DataMatrix, Wt: np.ndarray, H: np.ndarray, H_add: np.ndarray) -> None:
-        Q, R = qr(H_add.T.astype(np.float64), mode="economic")
-        self.R_inverse = solve_triangular(R, np.eye(len(R)))
-        self.Qt = np.ascontiguousarray(Q.T, dtype=H.dtype)
-        self.Wt, self.H = Wt, H
-        self.HQ = H @ self.Qt.T
-        self.XQ = data.HXt(self.Qt, out=np.empty((len(self.Qt), Wt.shape[1]), Wt.dtype))
+    values: np.ndarray
+    directions: np.ndarray  # H_add is this times Vᵀ
+    q: np.ndarray
+    R_inverse: np.ndarray
+    HQ: np.ndarray
+    old_scales: np.ndarray  # the best a, with 1 for components that are held
 
-    def old_scales(self, WtX: np.ndarray, held: np.ndarray) -> np.ndarray:
-        """The best a, with 1 for components that are held."""
-        H_rest = self.H - self.HQ @ self.Qt
-        A = gram64(self.Wt) * gram64(H_rest)
-        return _nnls(A, _diagonal(WtX, H_rest), held)
+    @classmethod
+    def of(
+        cls, view: _View, values: np.ndarray, directions: np.ndarray, held: np.ndarray
+    ) -> "_Plan":
+        q, R = qr(directions.T, mode="economic")
+        HQ = view.HV @ q
+        A = view.WtW * (view.HHt - HQ @ HQ.T)
+        a = _nnls(A, view.fit - np.sum((view.WtXV @ q) * HQ, axis=1), held)
+        return cls(values, directions, q, solve_triangular(R, np.eye(len(R))), HQ, a)
 
-    def new_left(self, a: np.ndarray) -> np.ndarray:
-        """The best W_addᵀ for this a."""
-        rest = self.XQ - (self.HQ * a[:, None].astype(self.Wt.dtype)).T @ self.Wt
-        return (self.R_inverse @ rest).astype(self.Wt.dtype)
+    def left(self, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The best W_addᵀ for this a, as recipes for (XV)ᵀ and Wᵀ."""
+        return self.R_inverse @ self.q.T, -self.R_inverse @ (self.HQ * a[:, None]).T
+
+
+def _look(
+    data: DataMatrix, Wt: Array, H: Array, space: _SingularSpace, check: Check
+) -> list[_View]:
+    """Collect what recovery looks at, for each start."""
+    k = data.kernels
+    WtX = data.cross("H", Wt, out=k.empty(H.shape, H))
+    check()
+    small = (
+        k.gram64(Wt), k.gram64(H), k.products(Wt, space.Ut), k.products(H, space.Vt),
+        k.products(Wt, space.XVt), k.row_products(WtX, H),
+    )  # fmt: skip
+    eps = float(np.finfo(data.dtype).eps)
+    arrays = [k.to_host(A).astype(np.float64, copy=False) for A in small]
+    return [_View(eps, *of_start) for of_start in zip(*arrays, strict=True)]
+
+
+@dataclass(eq=False)
+class _Extended:
+    """Factors with the new components, and ½‖X − WH‖² less ½‖X‖² of each start."""
+
+    Wt: Array
+    H: Array
+    change: np.ndarray
+
+    def put(self, rows: list[int], other: "_Extended") -> None:
+        """Replace some starts."""
+        self.Wt[rows], self.H[rows], self.change[rows] = other.Wt, other.H, other.change
+
+
+def _extended(
+    data: DataMatrix,
+    Wt: Array,
+    H: Array,
+    H_add: Array,
+    space: _SingularSpace,
+    plans: list[_Plan],
+    a: np.ndarray,
+    held: np.ndarray,
+    check: Check,
+) -> _Extended:
+    """The old components times ``a`` and the new ones, made nonnegative, each at its best scale."""
+    k = data.kernels
+    recipes = [plan.left(scales) for plan, scales in zip(plans, a, strict=True)]
+    from_XV, from_W = (np.stack(parts) for parts in zip(*recipes, strict=True))
+    Wt_add = k.mix(from_XV, space.XVt) + k.mix(from_W, Wt)
+    w_scales, h_scales = pair_scales(k.part_norms(Wt_add), k.part_norms(H_add))
+    Wt_new = k.joined(k.scaled(Wt, a), k.scaled_positive(Wt_add, w_scales))
+    del Wt_add  # room for the scaled copy below
+    H_new = k.joined(H, k.scaled_positive(H_add, h_scales))
+    check()
+    c, change = best_scales(data, Wt_new, H_new, held)
+    return _Extended(k.scaled(Wt_new, c), H_new, change)
 
 
 def best_scales(
-    data: DataMatrix, Wt: np.ndarray, H: np.ndarray, held: np.ndarray
-) -> tuple[np.ndarray, float]:
-    """The c ≥ 0 that minimises ½‖X − W diag(c) H‖², and that minimum less ½‖X‖².
+    data: DataMatrix, Wt: Array, H: Array, held: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The c ≥ 0 that minimises ½‖X − W diag(c) H‖² of each start, and that minimum less ½‖X‖².
 
     The first components may be ``held``, which means that their c is 1.
     """
-    WtX = data.WtX(Wt, out=np.empty_like(H))
-    A, b = gram64(Wt) * gram64(H), _diagonal(WtX, H)
-    c = _nnls(A, b, np.pad(held, (0, len(H) - len(held))))
-    return c, _change(A, b, c)
+    k = data.kernels
+    WtX = data.cross("H", Wt, out=k.empty(H.shape, H))
+    A = k.to_host(k.gram64(Wt)) * k.to_host(k.gram64(H))
+    b = k.to_host(k.row_products(WtX, H))
+    held = np.pad(held, (0, b.shape[1] - len(held)))
+    c = np.stack([_nnls(A_i, b_i, held) for A_i, b_i in zip(A, b, strict=True)])
+    return c, np.array([_change(*parts) for parts in zip(A, b, c, strict=True)])
 
 
 def _nnls(A: np.ndarray, b: np.ndarray, held: np.ndarray) -> np.ndarray:
@@ -185,8 +302,3 @@ def _nnls(A: np.ndarray, b: np.ndarray, held: np.ndarray) -> np.ndarray:
 
 def _change(A: np.ndarray, b: np.ndarray, c: np.ndarray) -> float:
     return float(0.5 * c @ A @ c - b @ c)
-
-
-def _diagonal(P: np.ndarray, F: np.ndarray) -> np.ndarray:
-    """diag(P Fᵀ) in float64."""
-    return np.einsum("ij,ij->i", P, F, dtype=np.float64)

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 
@@ -102,6 +103,78 @@ class Stage:
         )
 
 
+def _to_numpy(A: Any) -> np.ndarray:
+    return A.detach().cpu().numpy()
+
+
+SAME_COMPONENT = 0.9  # cosine of two components from which they count as the same
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """What one of several starts came to.
+
+    Attributes
+    ----------
+    init : str
+        How it began: "nndsvd", "random", … or "given".
+    seed : int or None
+        Seed of a start that is random: with ``n_init=1``, this ``init`` and this as
+        ``random_state`` the same solution comes back, unless components are held.
+    fitting_error : float
+        100·‖X − WH‖²/‖X‖², in percent.
+    n_iter : int
+        Iterations of all its stages.
+    status : Status
+        How it ended.
+    similarity : array (r,)
+        For each component of the best solution, the cosine with its match in this one.
+    subspace_mismatch, permutation_mismatch : float
+        How far W is from that of the best solution; see `nmfmerge.metrics`.
+    """
+
+    init: str
+    seed: int | None
+    fitting_error: float
+    n_iter: int
+    status: Status
+    similarity: np.ndarray
+    subspace_mismatch: float
+    permutation_mismatch: float
+
+    @property
+    def name(self) -> str:
+        """How it began, with its seed."""
+        return self.init if self.seed is None else f"{self.init} {self.seed}"
+
+    @property
+    def n_found(self) -> int:
+        """How many components of the best solution it found: similarity of at least 0.9."""
+        return int((self.similarity >= SAME_COMPONENT).sum())
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name:<18} {self.fitting_error:>10.6g} % {self.n_iter:>6} iterations  "
+            f"{self.n_found} of {len(self.similarity)} components of the best  {self.status}"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """Standard deviation of components over several starts.
+
+    Each start's components are matched with those of the best solution and scaled to their size.
+
+    Attributes
+    ----------
+    W : array (m, r)
+    H : array (r, n)
+    """
+
+    W: np.ndarray
+    H: np.ndarray
+
+
 def is_number(name: str) -> bool:
     """Whether a component has no other name than numbers, as "3", "1+4" and "(1+4)a"."""
     return re.fullmatch(r"[(\d][\d+ab()]*", name) is not None
@@ -133,6 +206,14 @@ class Factorization:
         One for each recovered component: how much more X has than WH in its direction.
     names : tuple of str
         Names of the components; empty where they have none.
+    starts : tuple of Start
+        What each of several starts came to; empty if there was one.
+    best_start : int
+        Which of them this is.
+    spread : Spread or None
+        How much the components vary over the starts.
+    solutions : tuple of Factorization
+        Those from all starts, if they were asked for.
     """
 
     W: np.ndarray
@@ -145,6 +226,10 @@ class Factorization:
     merges: MergeTree | None = None
     generalized_singular_values: np.ndarray = field(default_factory=lambda: np.empty(0))
     names: tuple[str, ...] = ()
+    starts: tuple["Start", ...] = ()
+    best_start: int = 0
+    spread: "Spread | None" = None
+    solutions: tuple["Factorization", ...] = ()
 
     def __post_init__(self) -> None:
         if self.W.ndim != 2 or self.H.ndim != 2 or self.W.shape[1] != self.H.shape[0]:
@@ -161,6 +246,19 @@ class Factorization:
     def n_components(self) -> int:
         """Number of components."""
         return self.H.shape[0]
+
+    def numpy(self) -> "Factorization":
+        """The same with NumPy arrays, where they are tensors."""
+        if isinstance(self.H, np.ndarray):
+            return self
+        spread = self.spread
+        return replace(
+            self,
+            W=_to_numpy(self.W),
+            H=_to_numpy(self.H),
+            spread=None if spread is None else Spread(_to_numpy(spread.W), _to_numpy(spread.H)),
+            solutions=tuple(solution.numpy() for solution in self.solutions),
+        )
 
     def label(self, k: int) -> str:
         """What to call component k, counted from 0: "component 1", "component 1+4", "glucose"."""
@@ -183,4 +281,22 @@ class Factorization:
             f"{self.n_components} components: fitting error {self.fitting_error:.6g} %, "
             f"{self.status}, {self.n_iter} iterations, {self.seconds:.3g} s"
         )
-        return "\n".join([headline, *(f"  {stage}" for stage in self.stages)])
+        lines = [headline, *(f"  {stage}" for stage in self.stages)]
+        if self.starts:
+            errors = np.array([start.fitting_error for start in self.starts])
+            lines.append(
+                f"  best of {len(errors)} starts: {errors.min():.6g} to {errors.max():.6g} %, "
+                f"{len(self.found_always())} of {self.n_components} components found from all"
+            )
+        return "\n".join(lines)
+
+    def found_from(self) -> np.ndarray:
+        """From how many starts each component was found: similarity of at least 0.9."""
+        if not self.starts:
+            return np.ones(self.n_components, dtype=int)
+        alike = np.stack([start.similarity for start in self.starts]) >= SAME_COMPONENT
+        return alike.sum(axis=0)
+
+    def found_always(self) -> list[int]:
+        """Components that were found from every start."""
+        return np.flatnonzero(self.found_from() == max(1, len(self.starts))).tolist()

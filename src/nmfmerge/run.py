@@ -1,24 +1,26 @@
-"""A run of the pipeline: its stages, the factors so far, and what is kept if it stops early."""
+"""A run of the pipeline: its starts and stages, the factors so far, what is kept if it stops."""
 
 import warnings
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from time import perf_counter
 from types import TracebackType
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from nmfmerge.checkpoint import Checkpoint, State
-from nmfmerge.data import Check, DataMatrix
+from nmfmerge import tensors
+from nmfmerge.checkpoint import Checkpoint, StartState, State
+from nmfmerge.data import Array, Check, DataMatrix
 from nmfmerge.held import Held
-from nmfmerge.init import INITS, Factors
-from nmfmerge.kernels import blas_for
-from nmfmerge.merge import MergeTree, merge
+from nmfmerge.init import Factors
+from nmfmerge.kernels import blas_for, of_each
+from nmfmerge.likeness import compare
+from nmfmerge.merge import merge_plan
 from nmfmerge.recover import recover
-from nmfmerge.result import Factorization, History, Stage, Status
-from nmfmerge.solvers import Limits, Loop, Outcome, OutOfTime, Point, Solver
+from nmfmerge.result import Factorization, Stage, Start, Status
+from nmfmerge.solvers import Limits, Loop, LoopState, Outcome, OutOfTime, Point, Solver
 from nmfmerge.solvers.point import percent
 
 
@@ -41,11 +43,18 @@ class _Halt(Exception):
     """Leaves the pipeline when a stage was stopped by the clock, the callback or Ctrl-C."""
 
 
-Start = Callable[[Check], Factors]
+@dataclass(frozen=True, eq=False)
+class Beginning:
+    """How one start of a run begins."""
+
+    init: str
+    seed: int | None
+    factors: Callable[[Check], Factors]  # component-major
+    at_once: Callable[[], Factors]  # the same, or others, where there is no time
 
 
 class Run:
-    """Carries the factors from stage to stage.
+    """Carries the factors of all starts from stage to stage.
 
     Used as a context: a stop by time, callback or Ctrl-C leaves the ``with`` block, and `result`
     then returns the best factors found, with as many components as were asked for. Stages that a
@@ -58,27 +67,28 @@ class Run:
         n_components: int,
         solver: type[Solver],
         limits: Limits,
-        start: Start,
+        beginnings: Sequence[Beginning],
         checkpoint: Checkpoint | None = None,
         held: Held | None = None,
         given: Factors | None = None,
+        keep_all: bool = False,
     ) -> None:
         self.data = data
         self.n_components = n_components
         self.solver = solver
         self.limits = limits
-        self.start = start
+        self.beginnings = beginnings
         self.checkpoint = checkpoint
         self.held, self.given = held, given  # what is held, and the factors of X that it is of
-        self.stages: list[Stage] = []
-        self.status = Status.DONE
+        self.keep_all = keep_all
+        self.starts = [StartState() for _ in beginnings]
+        self.stopped: Status | None = None  # by the clock, the callback or Ctrl-C
         self._last_stage = ""
-        self.merges: MergeTree | None = None
-        self.generalized_singular_values = np.empty(0)
         self._point: Point | None = None
-        self._fallback: Factors | None = None  # the initial stage's solution
-        self._fallback_objective = np.inf
-        self._restored: State | None = None  # the stage to continue, until it is taken up
+        self._fallback: tuple[Array, Array] | None = None  # the initial stage's solutions
+        self._fallback_objective = np.full(len(beginnings), np.inf)
+        self._restored: LoopState | None = None  # where to go on, until it is taken up
+        self._restored_seconds = 0.0
         self._context = ExitStack()
 
     def initialize(self) -> None:
@@ -89,37 +99,53 @@ class Run:
             return
         began, self._last_stage = perf_counter(), "start"
         try:
-            self._begin(self.start(self.limits.check_time), began)
+            self._begin(self._factors_to_begin_with(), began)
         except OutOfTime:  # factors that take no time; a checkpoint would continue from them
-            rng = np.random.default_rng(0)
-            self._begin(INITS["random"](self.data, self.n_components, rng, None), began)
+            starts = [start.at_once() for start in self.beginnings]
+            Wt, H = (np.stack(side) for side in zip(*starts, strict=True))
+            self._begin((Wt, H), began)
             raise
 
-    def _begin(self, start: Factors, began: float) -> None:
-        self._point = self._at(*start)
+    def _factors_to_begin_with(self) -> Factors:
+        """The factors of every start; random numbers are drawn by several threads."""
+        first, *others = self.beginnings
+        check = self.limits.check_time
+        begun = first.factors(check)
+        if not others:
+            return begun[0][None], begun[1][None]
+        Wt, H = (np.empty((self.n_starts, *F.shape), F.dtype) for F in begun)
+        Wt[0], H[0] = begun
+
+        def begin(i: int) -> None:
+            Wt[i], H[i] = self.beginnings[i].factors(check)
+
+        of_each(begin, range(1, self.n_starts))
+        return Wt, H
+
+    def _begin(self, factors: Factors, began: float) -> None:
+        self._point = self._at(*(self.data.place(F) for F in factors))
         self._record("start", began)
 
-    def _at(self, Wt: np.ndarray, H: np.ndarray) -> Point:
+    def _at(self, Wt: Array, H: Array) -> Point:
         """A point at these factors, whose first components may be held."""
-        return Point(self.data, Wt, H, None if self.held is None else self.held.extended(len(H)))
+        held = None if self.held is None else self.held.extended(H.shape[1])
+        return Point(self.data, Wt, H, held)
 
     def solve(self, stage: str, tol: float) -> None:
         """Run the solver until ``tol``."""
         if self._is_behind(stage):
             return
-        began = perf_counter()
-        if self._restored is not None:
-            began -= self._restored.stage_seconds
+        began = perf_counter() - self._restored_seconds
         if stage == "final":  # nothing after this needs singular vectors
             self.data.forget_svd()
-        solver = self.solver()
-        outcome = self._iterate(stage, tol, solver, began)
-        unfinished = outcome.status in (Status.MAX_TIME, Status.MAX_ITER)
-        if unfinished:  # a run with higher limits continues from here
-            self._save(began, solver, outcome.history)
-        self._record(stage, began, outcome)
-        self._halt_if_stopped(stage, outcome)
-        if not unfinished or stage != "final":
+        loop = self._iterate(self.point, stage, tol, began)
+        self._point, outcomes = loop.point, loop.outcomes()
+        unfinished = [o.status in (Status.MAX_TIME, Status.MAX_ITER) for o in outcomes]
+        if any(unfinished):  # a run with higher limits continues from here
+            self._save(began, loop)
+        self._record(stage, began, outcomes)
+        self._halt_if_stopped(stage, outcomes)
+        if not any(unfinished) or stage != "final":
             self._save()
 
     def recover(self, k: int, tol: float) -> None:
@@ -128,22 +154,26 @@ class Run:
             return
         began, self._last_stage = perf_counter(), "recover"
         self._fallback = Wt, H = self.point.Wt, self.point.H
-        self._fallback_objective = self.point.objective()
+        self._fallback_objective = self.data.kernels.to_host(self.point.objective())
         self.point.forget_products()
-        rounds: list[Outcome] = []
+        rounds: list[list[Outcome]] = [[] for _ in self.starts]
 
-        def refine(Wt: np.ndarray, H: np.ndarray) -> Factors:
-            self._point = self._at(Wt, H)
-            rounds.append(self._iterate("recover", tol, self.solver()))
-            self._halt_if_stopped("recover", rounds[-1])
-            return self.point.Wt, self.point.H
+        def refine(start: int, Wt: Array, H: Array) -> tuple[Array, Array]:
+            loop = self._iterate(self._at(Wt, H), "recover", tol, first_start=start)
+            rounds[start] += loop.outcomes()
+            if self.n_starts == 1:
+                self._point = loop.point  # what there is if it stops here
+            self._halt_if_stopped("recover", rounds[start])
+            return loop.point.Wt, loop.point.H
 
-        Wt, H, self.generalized_singular_values = recover(
+        Wt, H, values = recover(
             self.data, Wt, H, k, refine, self.limits.check_time,
             None if self.held is None else self.held.W,
         )  # fmt: skip
+        for start, of_start in zip(self.starts, values, strict=True):
+            start.generalized_singular_values = of_start
         self._point = self._at(Wt, H)
-        self._record("recover", began, Outcome.joined(rounds))
+        self._record("recover", began, [Outcome.joined(outcomes) for outcomes in rounds])
         self._save()
 
     def merge(self) -> None:
@@ -153,45 +183,87 @@ class Run:
             self._save()
 
     def _merge(self) -> None:
-        began = perf_counter()
-        Wt, H, self.merges = merge(
-            self.point.Wt, self.point.H, self.n_components,
-            held=None if self.held is None else self.held.extended(len(self.point.H)).either,
-        )  # fmt: skip
+        began, k = perf_counter(), self.data.kernels
+        r = self.point.n_components
+        held = None if self.held is None else self.held.extended(r).either
+        grams = (k.to_host(k.gram64(F)) for F in (self.point.Wt, self.point.H))
+        plans = of_each(
+            lambda pair: merge_plan(pair[0], pair[1], self.n_components, held=held),
+            list(zip(*grams, strict=True)),
+        )
+        for start, plan in zip(self.starts, plans, strict=True):
+            start.merges = plan.tree
+        Wt = k.mix(np.stack([plan.A for plan in plans]), self.point.Wt)
+        H = k.mix(np.stack([plan.B for plan in plans]), self.point.H)
         self._point = self._at(Wt, H)
         self._record("merge", began)
-        if (
-            self.point.objective() <= self._fallback_objective
-        ):  # the final stage cannot make it worse
+        # The final stage cannot make a start worse that is better than its fallback.
+        better = k.to_host(self.point.objective()) <= self._fallback_objective
+        self._fallback_objective = np.where(better, np.inf, self._fallback_objective)
+        if better.all():
             self._fallback = None
 
     def result(self) -> Factorization:
-        """The factors of X, with the record of the run."""
+        """The best factors of X, with the record of the run."""
         with self._blas():
-            if self.status in (Status.MAX_TIME, Status.CALLBACK, Status.INTERRUPTED):
+            if self.stopped is not None:
                 self._settle_for_best()
             try:
-                factorization = self._factorization()
+                factorization = self._best()
             except KeyboardInterrupt:  # the fit is complete: compute its error nevertheless
-                self.status = Status.INTERRUPTED
-                factorization = self._factorization()
-        if self.status is Status.INTERRUPTED:
+                self.stopped = Status.INTERRUPTED
+                factorization = self._best()
+        if self.stopped is Status.INTERRUPTED:
             raise Interrupted(factorization)
-        if self.status in (Status.MAX_ITER, Status.MAX_TIME):
-            self._warn_not_converged()
+        if factorization.status in (Status.MAX_ITER, Status.MAX_TIME):
+            self._warn_not_converged(factorization.status)
         return factorization
 
-    def _factorization(self) -> Factorization:
-        """Put back the scale that was taken off X."""
-        residual2 = self.data.residual_norm2(self.point.Wt, self.point.H)
-        unit2 = self.data.unit * self.data.unit
-        Wt, H = (_times(F, self.data.unit) for F in (self.point.Wt, self.point.H))
+    def _best(self) -> Factorization:
+        """The start that fits best, with what became of the others."""
+        point = self.point
+        residuals = self.data.residual_norms2(point.Wt, point.H)
+        best = int(np.argmin(residuals))
+        if self.n_starts == 1:
+            only = self._factorization(0, residuals[0])
+            return replace(only, solutions=(only,)) if self.keep_all else only
+        likeness = compare(self.data, point.Wt, point.H, best)
+        starts = tuple(
+            Start(
+                init=beginning.init,
+                seed=beginning.seed,
+                fitting_error=percent(residuals[i], self.data.norm2),
+                n_iter=sum(stage.n_iter for stage in self.starts[i].stages),
+                status=self._status(i),
+                similarity=likeness.similarity[i],
+                subspace_mismatch=float(likeness.subspace_mismatch[i]),
+                permutation_mismatch=float(likeness.permutation_mismatch[i]),
+            )
+            for i, beginning in enumerate(self.beginnings)
+        )
+        kept = range(self.n_starts) if self.keep_all else [best]
+        solutions = {i: self._factorization(i, residuals[i]) for i in kept}
+        return replace(
+            solutions[best],
+            starts=starts,
+            best_start=best,
+            spread=likeness.spread(self.data),
+            solutions=tuple(solutions.values()) if self.keep_all else (),
+        )
+
+    def _factorization(self, i: int, residual2: float) -> Factorization:
+        """One start as factors of X: put back the scale that was taken off X."""
+        start, unit2 = self.starts[i], self.data.unit * self.data.unit
+        Wt, H = self.point.Wt[i], self.point.H[i]
+        if self.n_starts > 1:  # else the result would keep all of them
+            Wt, H = self.data.kernels.copy(Wt), self.data.kernels.copy(H)
+        Wt, H = self.data.returned(Wt), self.data.returned(H)
         if self.held is not None and self.given is not None:
             # Scaling may have rounded the smallest numbers.
             for F, given, mask in zip((Wt, H), self.given, (self.held.W, self.held.H), strict=True):
                 held = np.flatnonzero(mask)
-                F[held] = given[held]
-        merges = self.merges
+                F[held] = tensors.like(given[held].astype(self.data.dtype), F)
+        merges = start.merges
         if merges is not None and unit2 != 1:
             with np.errstate(over="ignore", under="ignore"):
                 merges = replace(merges, penalties=merges.penalties * unit2 * unit2)
@@ -200,18 +272,29 @@ class Run:
             H=H,
             objective=0.5 * residual2 * unit2 * unit2,
             fitting_error=percent(residual2, self.data.norm2),
-            stages=tuple(self.stages),
-            status=self.status,
+            stages=tuple(start.stages),
+            status=self._status(i),
             seconds=self.limits.elapsed(),
             merges=merges,
-            generalized_singular_values=self.generalized_singular_values,
+            generalized_singular_values=start.generalized_singular_values,
         )
+
+    def _status(self, i: int) -> Status:
+        """How a start ended: one that had converged is not said to have been stopped."""
+        start = self.starts[i]
+        finished = start.stages[-1].name == "final" and start.status is Status.CONVERGED
+        return start.status if finished or self.stopped is None else self.stopped
 
     @property
     def point(self) -> Point:
         """The present factors with their products."""
         assert self._point is not None, "initialize() comes first"
         return self._point
+
+    @property
+    def n_starts(self) -> int:
+        """Number of starts."""
+        return len(self.starts)
 
     def __enter__(self) -> "Run":
         if self.checkpoint is not None:
@@ -230,101 +313,132 @@ class Run:
     ) -> bool:
         self._context.close()
         if kind is KeyboardInterrupt and self._point is not None:  # else there is nothing to keep
-            self.status = Status.INTERRUPTED
+            self.stopped = Status.INTERRUPTED
             self._point.forget_products()
             return True
         if kind is OutOfTime:
-            self.status = Status.MAX_TIME
+            self.stopped = Status.MAX_TIME
             return True
         return kind is _Halt
 
     def _iterate(
-        self, stage: str, tol: float, solver: Solver, began: float | None = None
-    ) -> Outcome:
+        self,
+        point: Point,
+        stage: str,
+        tol: float,
+        began: float | None = None,
+        first_start: int = 0,
+    ) -> Loop:
         """Run the loop; with ``began``, the time its stage began, it is saved now and then."""
-        before = None
-        if self._restored is not None:
-            before = self._restored.history
-            solver.continue_from(self.point, self._restored.arrays)
-            self._restored = None
-        loop = Loop(solver, self.point, stage=stage, tol=tol, limits=self.limits, before=before)
+        before, self._restored, self._restored_seconds = self._restored, None, 0.0
+        loop = Loop(
+            self.solver, point, stage=stage, tol=tol, limits=self.limits, before=before,
+            first_start=first_start,
+        )  # fmt: skip
+        with self._threads(point.n_starts):
+            try:
+                for _ in loop:
+                    if began is not None and self.checkpoint is not None and self.checkpoint.due():
+                        self._save(began, loop)
+            except KeyboardInterrupt:
+                loop.cut_off()
+        return loop
+
+    @contextmanager
+    def _threads(self, n_starts: int) -> Iterator[None]:
+        """Let our threads share the products of several starts.
+
+        Those of BLAS are not made for a batch that shrinks.
+        """
+        before, self.data.own_threads = self.data.own_threads, n_starts > 1
         try:
-            for _ in loop:
-                if began is not None and self.checkpoint is not None and self.checkpoint.due():
-                    self._save(began, solver, loop.history())
-        except KeyboardInterrupt:
-            loop.cut_off()
-        return loop.outcome()
+            with blas_for(self.data.blas_flops(self.n_components, n_starts)):
+                yield
+        finally:
+            self.data.own_threads = before
 
     def _is_behind(self, stage: str) -> bool:
-        return any(known.name == stage for known in self.stages)
+        return any(known.name == stage for known in self.starts[0].stages)
 
-    def _save(
-        self, began: float = 0.0, solver: Solver | None = None, history: History | None = None
-    ) -> None:
-        """Save where the run stands: between two stages, or in one with its solver and history."""
+    def _save(self, began: float = 0.0, loop: Loop | None = None) -> None:
+        """Save where the run stands: between two stages, or in the loop of one."""
         if self.checkpoint is None:
             return
-        arrays = {"Wt": self.point.Wt, "H": self.point.H}
+        to_host = self.data.kernels.to_host
+        if loop is not None:
+            loop_state = loop.state()
+            arrays = {"Wt": loop_state.Wt, "H": loop_state.H}
+        else:
+            loop_state = None
+            arrays = {"Wt": to_host(self.point.Wt), "H": to_host(self.point.H)}
         if self._fallback is not None:
-            arrays["fallback Wt"], arrays["fallback H"] = self._fallback
+            arrays["fallback Wt"], arrays["fallback H"] = map(to_host, self._fallback)
         state = State(
             elapsed=self.limits.elapsed(),
-            stages=self.stages,
-            arrays=arrays | (solver.state() if solver else {}),
+            starts=self.starts,
+            arrays=arrays,
             fallback_objective=self._fallback_objective,
-            merges=self.merges,
-            generalized_singular_values=self.generalized_singular_values,
-            stage_seconds=perf_counter() - began if solver else 0.0,
-            history=history,
+            stage_seconds=perf_counter() - began if loop is not None else 0.0,
+            loop=loop_state,
         )
         self.checkpoint.save(state)
 
     def _restore(self, state: State) -> None:
-        arrays = state.arrays
+        place, arrays = self.data.place, state.arrays
         self.limits = replace(self.limits, began=perf_counter() - state.elapsed)
-        self.stages = state.stages
-        self.merges = state.merges
-        self.generalized_singular_values = state.generalized_singular_values
-        self._point = self._at(arrays.pop("Wt"), arrays.pop("H"))
+        self.starts = state.starts
+        self._point = self._at(place(arrays["Wt"]), place(arrays["H"]))
         if "fallback Wt" in arrays:
-            self._fallback = arrays.pop("fallback Wt"), arrays.pop("fallback H")
+            self._fallback = place(arrays["fallback Wt"]), place(arrays["fallback H"])
         self._fallback_objective = state.fallback_objective
-        iterated = [stage for stage in self.stages if stage.history is not None]
+        iterated = [stage for stage in self.starts[0].stages if stage.history is not None]
         if iterated:
-            self.status, self._last_stage = iterated[-1].status, iterated[-1].name
-        self._restored = state if state.history is not None else None
+            self._last_stage = iterated[-1].name
+        self._restored, self._restored_seconds = state.loop, state.stage_seconds
 
-    def _halt_if_stopped(self, stage: str, outcome: Outcome) -> None:
-        self.status = outcome.status
+    def _halt_if_stopped(self, stage: str, outcomes: Sequence[Outcome]) -> None:
         self._last_stage = stage
-        if outcome.status not in (Status.CONVERGED, Status.MAX_ITER):
-            raise _Halt
+        for outcome in outcomes:
+            if outcome.status not in (Status.CONVERGED, Status.MAX_ITER, Status.DONE):
+                self.stopped = outcome.status
+                raise _Halt
 
-    def _record(self, name: str, began: float, outcome: Outcome | None = None) -> None:
-        stage = Stage(
-            name=name,
-            n_components=len(self.point.H),
-            n_iter=outcome.n_iter if outcome else 0,
-            seconds=perf_counter() - began,
-            fitting_error=self.point.fitting_error(),
-            status=outcome.status if outcome else Status.DONE,
-            history=outcome.history if outcome else None,
-        )
-        self.stages.append(stage)
-        if self.limits.verbose > 0:
-            print(stage, flush=True)
+    def _record(
+        self, name: str, began: float, outcomes: Sequence[Outcome | None] | None = None
+    ) -> None:
+        errors = self.point.fitting_errors().tolist()
+        outcomes = outcomes or [None] * self.n_starts
+        for i, (start, outcome) in enumerate(zip(self.starts, outcomes, strict=True)):
+            stage = Stage(
+                name=name,
+                n_components=self.point.n_components,
+                n_iter=outcome.n_iter if outcome else 0,
+                seconds=perf_counter() - began,
+                fitting_error=errors[i],
+                status=outcome.status if outcome else Status.DONE,
+                history=outcome.history if outcome else None,
+            )
+            start.stages.append(stage)
+            if self.limits.verbose > 0:
+                print(f"start {i + 1:<3} {stage}" if self.n_starts > 1 else stage, flush=True)
 
     def _settle_for_best(self) -> None:
-        """After a stop: merge what is over-complete; keep the initial solution if it is better."""
-        if len(self.point.H) > self.n_components:
+        """After a stop: merge what is over-complete; keep an initial solution if it is better."""
+        if self.point.n_components > self.n_components:
             self._merge()
-        if self._fallback is not None and self._fallback_objective < self.point.objective():
-            self._point = self._at(*self._fallback)
-            self.merges = None
+        if self._fallback is None:
+            return
+        objectives = self.data.kernels.to_host(self.point.objective())
+        rows = np.flatnonzero(self._fallback_objective < objectives).tolist()
+        if rows:
+            Wt, H = self.point.Wt, self.point.H
+            Wt[rows], H[rows] = self._fallback[0][rows], self._fallback[1][rows]
+            self._point = self._at(Wt, H)
+        for row in rows:
+            self.starts[row].merges = None
 
-    def _warn_not_converged(self) -> None:
-        if self.status is Status.MAX_TIME:
+    def _warn_not_converged(self, status: Status) -> None:
+        if status is Status.MAX_TIME:
             limit = f"max_time={self.limits.max_time:g} s was over"
         else:
             limit = f"max_iter={self.limits.max_iter} iterations were done"
@@ -334,7 +448,3 @@ class Run:
             ConvergenceWarning,
             stacklevel=4,
         )
-
-
-def _times(F: np.ndarray, unit: float) -> np.ndarray:
-    return F if unit == 1 else F * F.dtype.type(unit)

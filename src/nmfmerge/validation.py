@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from nmfmerge import tensors
 from nmfmerge.data import DataMatrix, wrap
 from nmfmerge.data.scale import unit_exponent
 from nmfmerge.foreign import to_compressed, to_numpy
@@ -20,10 +21,34 @@ from nmfmerge.held import Held
 INIT_NAMES = ("init[0] (W0)", "init[1] (H0)")
 
 
-def check_X(X: Any) -> DataMatrix:
-    """Check the data, take its scale off, and wrap it; float32 and float64 are not copied."""
+def check_X(X: Any, device: Any = None, tf32: bool = False) -> DataMatrix:
+    """Check the data, take its scale off, and wrap it; float32 and float64 are not copied.
+
+    With ``device`` the data go there; results come back as X came.
+    """
     if isinstance(X, DataMatrix):
         return X
+    if not tensors.is_tensor(X):
+        matrix, exponent = _check_on_host(X)
+        if device is None or tensors.is_host(device):
+            return wrap(matrix, exponent)
+        moved = tensors.device_matrix(tensors.on_device(matrix, device), tf32)
+        moved.give = moved.kernels.to_host  # type: ignore[method-assign]
+        return moved
+    home = X.device
+    X = X if device is None else tensors.on_device(X, device)
+    if tensors.is_host(X.device):
+        data = tensors.give_tensors(wrap(*_check_on_host(tensors.host_matrix(X))))
+    else:
+        data = tensors.device_matrix(X, tf32)
+    if home != X.device:
+        give = data.give
+        data.give = lambda A: give(A).to(home)  # type: ignore[method-assign]
+    return data
+
+
+def _check_on_host(X: Any) -> tuple[Any, int]:
+    """Check the data; return them as an array or a compressed matrix, with their unit exponent."""
     matrix: Any = _check_sparse(X) if sp.issparse(X) else check_array("X", X)
     if min(matrix.shape) == 0:
         raise ValueError(f"X is empty: its shape is {matrix.shape}; it needs rows and columns")
@@ -39,12 +64,30 @@ def check_X(X: Any) -> DataMatrix:
             f"Negative values in data passed to NMF ({_first(matrix, lambda v: v < 0)}); X must "
             "be nonnegative: shift it, clip it or take magnitudes first"
         )
-    return wrap(matrix, unit_exponent(float(high)))
+    return matrix, unit_exponent(float(high))
+
+
+def check_X_on_host(X: Any, user: str) -> DataMatrix:
+    """Check data for what works on the CPU alone; results are NumPy arrays."""
+    if tensors.is_tensor(X):
+        if not tensors.is_host(X.device):
+            raise TypeError(f"X is a tensor on {X.device}; {user} works on the CPU: pass X.cpu()")
+        X = tensors.host_matrix(X)
+    return check_X(X)
+
+
+def check_solver_fits(solver: Any, data: DataMatrix) -> None:
+    """Check that the solver can work where X is."""
+    if not solver.on_devices and data.passes_at_once > 1:
+        raise ValueError(
+            f"solver={solver.name!r} works on the CPU only; on a device use 'accelerated', 'hals' "
+            "or 'mu'"
+        )
 
 
 def check_array(name: str, A: Any) -> np.ndarray:
     """Check that A is a 2-D array of real numbers; return it as float32 or float64."""
-    A = to_numpy(name, A)
+    A = to_numpy(name, tensors.to_numpy(A))
     if np.ma.is_masked(A):
         raise TypeError(f"{name} has masked entries; missing values are not supported: fill them")
     A = np.asarray(A)
@@ -147,6 +190,8 @@ def check_init(init: Any, known: Mapping[str, Any]) -> str | tuple[np.ndarray, n
     """Check a word, or a pair of factors (W0, H0)."""
     if isinstance(init, str):
         return check_word("init", init, known)
+    if isinstance(init, tuple) and any(isinstance(one, str) for one in init):
+        raise TypeError(f"init={_short(init)} is a tuple; give several starts as a list")
     if isinstance(init, tuple | list) and len(init) == 2:
         return check_factors(init[0], init[1], names=INIT_NAMES)
     words = ", ".join(repr(word) for word in known)
@@ -154,6 +199,16 @@ def check_init(init: Any, known: Mapping[str, Any]) -> str | tuple[np.ndarray, n
         f"init={_short(init)} is a {type(init).__name__}; expected one of {words}, or a pair of "
         "arrays (W0, H0)"
     )
+
+
+def check_inits(init: Any, n_init: int, known: Mapping[str, Any]) -> list[Any]:
+    """Check what the starts begin with: one and random others, or a list of all."""
+    listed = isinstance(init, list) and all(isinstance(one, str | tuple) for one in init)
+    if listed and not init:
+        raise ValueError("init=[] has no start; expected a list of words or pairs (W0, H0)")
+    return [
+        check_init(one, known) for one in (init if listed else [init] + (n_init - 1) * ["random"])
+    ]
 
 
 def check_hold(hold: Any, init: Any, r: int) -> Held | None:

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from nmfmerge import datasets, folder, merge_components, metrics
+from nmfmerge import datasets, folder, merge_components, metrics, nmf, nmf_merge
 from nmfmerge.cli import COMMANDS
 
 
@@ -17,18 +17,42 @@ def fitted(command, file, tmp_path):
 
 
 def test_demo_compares_and_writes_a_report(command, tmp_path, drawn):
-    code, out, err = command("demo", "--starts", 2, "-o", tmp_path / "demo")
+    code, out, err = command("demo", "-o", tmp_path / "demo")
     assert code == 0
     assert err == ""
     fit = folder.read(tmp_path / "demo")
-    errors = fit.about["compare"]["merge_errors"]
-    assert len(errors) == 2
-    assert fit.result.fitting_error == min(errors)
-    assert f"{np.mean(errors):.4f} ± {np.std(errors):.4f} %" in out
-    assert "starts, higher from" in out
-    found = metrics.match_components(datasets.lcms_like().W, fit.result.W)[1] > 0.95
-    assert f"{found.sum():>12}" in out
-    assert 'id="gain"' in (tmp_path / "demo/report.html").read_text()
+    data = datasets.lcms_like()
+    both = [nmf(data.X, 17, n_init=4, keep_all=True), nmf_merge(data.X, 17, keep_all=True)]
+    standard, merged = ([one.fitting_error for one in found.solutions] for found in both)
+    assert fit.about["compare"] == {"standard_errors": standard, "merge_errors": merged}
+    assert fit.about["command"] == "nmfmerge demo"
+    np.testing.assert_array_equal(fit.result.W, both[1].W)
+    for i, start in enumerate(both[1].starts):
+        found = [_compounds(data, result.solutions[i]) for result in both]
+        errors = f"{standard[i]:>12.4f}{merged[i]:>12.4f}"
+        assert f"{start.name:<17}{errors}{found[0]:>12}{found[1]:>12}\n" in out
+    for name, errors in (("standard", standard), ("NMF-Merge", merged)):
+        assert f"{name:<10} best {min(errors):.4f} %" in out
+    lower = sum(a - b > 1e-3 for a, b in zip(standard, merged, strict=True))
+    higher = sum(b - a > 1e-3 for a, b in zip(standard, merged, strict=True))
+    assert f"ended lower from {lower} of 4 starts, higher from {higher}." in out
+    assert f"{len(both[1].found_always())} of 17 components are found from every start" in out
+    page = (tmp_path / "demo/report.html").read_text()
+    assert 'id="gain"' in page
+    assert 'id="starts"' in page
+
+
+def _compounds(data, result):
+    return np.sum(metrics.match_components(data.W, result.W)[1] > 0.95)
+
+
+def test_demo_of_one_start(command, tmp_path):
+    code, out, _ = command("demo", "--starts", 1, "-o", tmp_path / "demo")
+    assert code == 0
+    assert "of 1 start, higher" in out
+    assert "nndsvd" in out
+    assert folder.read(tmp_path / "demo").about["command"] == "nmfmerge demo --starts 1"
+    assert command("demo", "--starts", 0, "-o", tmp_path / "none")[0] == 1
 
 
 def test_report_is_written_again_with_the_data_or_without(command, drawn, fitted, file):
@@ -119,6 +143,14 @@ def test_compare_matches_components_one_to_one(command, fitted, file, tmp_path):
     figure = tmp_path / "figure.png"
     code, out, _ = command("compare", fitted, fitted, "--figure", figure)
     assert "6 of 6 with a cosine above 0.95, least 1.0000" in out
+    assert out.count(", best of 4 starts\n") == 2
+    command("fit", file, "-r", 6, "--starts", 1, "-o", tmp_path / "one")
+    code, out, _ = command("compare", fitted, tmp_path / "one")
+    assert f"{fitted}, best of 4 starts\n" in out
+    assert f"{tmp_path / 'one'}\n" in out
+    assert json.loads(command("compare", fitted, tmp_path / "one", "--json")[1])["n_starts"] == [
+        4, 1,
+    ]  # fmt: skip
     assert figure.read_bytes().startswith(b"\x89PNG")
 
 

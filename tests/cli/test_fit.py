@@ -8,8 +8,9 @@ import warnings
 import numpy as np
 import pytest
 
-from nmfmerge import folder, nmf_merge
+from nmfmerge import folder, nmf, nmf_merge
 from nmfmerge.cli import fit as fit_command
+from nmfmerge.cli import progress
 from nmfmerge.cli.progress import LiveLine
 
 
@@ -34,13 +35,57 @@ def test_fit_writes_the_factors_that_the_function_returns(command, file, X, tmp_
     assert not (tmp_path / "out.unfinished").exists()
 
 
+def test_a_fit_has_as_many_starts_as_asked_for(command, file, X, tmp_path):
+    for words, n, expected in (
+        ([], 4, nmf_merge(X, 4)),
+        (["--starts", 2], 2, nmf_merge(X, 4, n_init=2)),
+        (["--starts", 1], 1, nmf_merge(X, 4, n_init=1)),
+        (["-k", 0], 1, nmf(X, 4)),
+        (["-k", 0, "--starts", 3], 3, nmf(X, 4, n_init=3)),
+    ):
+        code, out, _ = command("fit", file, "-r", 4, *words, "-o", tmp_path / "out", "--force")
+        assert code == 0
+        fit = folder.read(tmp_path / "out")
+        np.testing.assert_array_equal(fit.result.W, expected.W)
+        assert max(1, len(fit.result.starts)) == fit.about["settings"]["n_init"] == n
+        assert (f"best of {n} starts" in out) == (n > 1)
+
+
+def test_scripts_get_the_starts(command, file, X, tmp_path):
+    words = ["fit", file, "-r", 4, "-o", tmp_path / "out", "--json", "--force"]
+    outcome = json.loads(command(*words)[1])
+    expected = nmf_merge(X, 4)
+    assert outcome["best_start"] == expected.best_start + 1
+    assert outcome["starts"] == [
+        {"init": start.init, "seed": start.seed, "fitting_error": start.fitting_error,
+         "n_iter": start.n_iter, "status": start.status, "components_found": start.n_found}
+        for start in expected.starts
+    ]  # fmt: skip
+    assert "starts" not in json.loads(command(*words, "--starts", 1)[1])
+
+
+def test_a_fit_from_before_there_were_several_starts_is_of_one(command, file, tmp_path):
+    words = ["fit", file, "-r", 4, "-o", tmp_path / "out"]
+    command(*words, "--starts", 1)
+    about = json.loads((tmp_path / "out/fit.json").read_text())
+    del about["settings"]["n_init"]
+    (tmp_path / "out/fit.json").write_text(json.dumps(about))
+    code, out, _ = command(*words, "--starts", 1, "--resume")
+    assert code == 0
+    assert "is finished" in out
+    code, _, err = command(*words, "--resume")
+    assert code == 1
+    assert "is another fit (--starts 1, now 4)" in err
+
+
 def test_fit_writes_everything_that_is_promised(command, file, tmp_path, drawn):
     command("fit", file, "-r", 5, "-o", tmp_path / "out")
     names = {str(name) for name in contents(tmp_path / "out")}
     assert names == {
-        "factors.npz", "history.npz", "axes.npz", "W.csv", "H.csv", "merges.csv", "fit.json",
-        "report.html", "figures/components.png", "figures/convergence.png",
+        "factors.npz", "history.npz", "axes.npz", "W.csv", "H.csv", "starts.csv", "merges.csv",
+        "fit.json", "report.html", "figures/components.png", "figures/convergence.png",
         "figures/reconstruction.png", "figures/merges.png", "figures/singular-values.png",
+        "figures/starts.png",
     }  # fmt: skip
     about = json.loads((tmp_path / "out/fit.json").read_text())
     assert about["settings"]["n_components"] == 5
@@ -73,7 +118,20 @@ def test_tables_have_the_names_of_rows_and_columns(command, tmp_path):
 
 
 def test_the_stored_command_repeats_the_fit(command, file, tmp_path):
-    chosen = ["-k", 2, "--solver", "gcd", "--init", "random", "--seed", 7, "--tol", 1e-3]
+    chosen = [
+        "-k",
+        2,
+        "--starts",
+        3,
+        "--solver",
+        "gcd",
+        "--init",
+        "random",
+        "--seed",
+        7,
+        "--tol",
+        1e-3,
+    ]
     command("fit", file, "-r", 4, *chosen, "--transpose", "-o", tmp_path / "one")
     words = json.loads((tmp_path / "one/fit.json").read_text())["command"].split()
     assert words[:2] == ["nmfmerge", "fit"]
@@ -161,7 +219,7 @@ def test_a_fit_out_of_iterations_goes_on_with_more(command, file, tmp_path, X):
     assert json.loads(out)["n_iter"] == 5
     assert command(*words, "--resume")[0] == 0
     result = folder.read(tmp_path / "out").result
-    np.testing.assert_array_equal(result.W, nmf_merge(X, 4, n_extra=0).W)
+    np.testing.assert_array_equal(result.W, nmf_merge(X, 4, n_extra=0, n_init=1).W)
     assert not (tmp_path / "out.unfinished").exists()
 
 
@@ -232,6 +290,7 @@ def test_json_is_for_scripts(command, file, tmp_path):
     [
         (["none.npy", "-r", 3], "none.npy was not found"),
         (["run.npy", "-r", 41], ": --rank 41 is too large"),
+        (["run.npy", "-r", 3, "--starts", 0], ": --starts 0 is out of range"),
         (["run.npy", "-r", 3, "--tol", -1], ": --tol -1.0 is out of range"),
         (["run.npy", "-r", 3, "--window", 512],
          ": --window 512 is not an option of the format 'npy', which takes --transpose"),
@@ -267,12 +326,37 @@ class Terminal(io.StringIO):
 def test_a_terminal_sees_stage_iteration_error_step_and_time(X):
     stream = Terminal()
     live = LiveLine(stream)
-    nmf_merge(X, 4, callback=live)
+    nmf_merge(X, 4, n_init=1, callback=live)
     live.clear()
     shown = stream.getvalue()
     pattern = r"\rinitial +iteration +1 +error [\d.]+ % +step \S+ of 1e-02 +[\d.]+ s\x1b\[K"
     assert re.match(pattern, shown)
     assert shown.endswith("\r\x1b[K")
+
+
+def test_several_starts_are_one_line(X, monkeypatch):
+    monkeypatch.setattr(progress, "_SECONDS", 0.0)
+    stream, calls = Terminal(), []
+    live = LiveLine(stream, n_starts=3)
+
+    def noted(now):
+        if now.stage == "final":
+            calls.append((now.start, now.iteration, now.step <= now.tol, now.fitting_error))
+        live(now)
+
+    nmf_merge(X, 4, n_init=3, callback=noted)
+    lines = [text for text in stream.getvalue().split("\r") if text.startswith("final")]
+    assert len(lines) == len(calls)
+    pattern = r"final +(\d) of 3 starts done +iteration +(\d+) +error ([\d.]+) % +step"
+    done, last = set(), {}
+    for text, (start, iteration, ended, error) in zip(lines, calls, strict=True):
+        done |= {start} if ended else set()
+        last[start] = iteration, error
+        found = re.match(pattern, text)
+        assert int(found[1]) == len(done)
+        assert int(found[2]) == max(n for n, _ in last.values())
+        assert found[3] == f"{min(e for _, e in last.values()):.5g}"
+    assert len(done) == 3
 
 
 def test_other_streams_see_nothing(X):

@@ -17,7 +17,8 @@ KILLS = 20
 
 def start(tmp_path, name):
     words = ["fit", "run.npy", "-r", "12", "--solver", "hals", "--tol", "1e-5", "--init", "random",
-             "--max-iter", "50000", "-o", name, "--resume", "--no-report"]  # fmt: skip
+             "--starts", "2", "--max-iter", "50000", "-o", name, "--resume",
+             "--no-report"]  # fmt: skip
     return subprocess.Popen(
         [sys.executable, "-m", "nmfmerge", *words],
         cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,

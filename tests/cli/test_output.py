@@ -221,6 +221,8 @@ def test_the_run_of_another_command_is_told_by_its_options(command, file, out, m
     for words, said in (
         (["-r", 5, "--seed", 7], "(--rank 4, now 5)"),
         (["-r", 4, "--seed", 8], "(--seed 7, now 8)"),
+        (["-r", 4, "--seed", 7, "--starts", 2], "(--starts 4, now 2)"),
+        (["-r", 4, "--seed", 7, "--init", "random"], "(--init nndsvd, now random)"),
         (["-r", 4, "--seed", 7, "--transpose"], "(other data, or read otherwise)"),
     ):
         code, _, err = command("fit", file, *words, "-o", out, "--resume")

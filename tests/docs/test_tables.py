@@ -40,3 +40,15 @@ def test_the_readme_counts_data_sets_as_the_results_do():
     )
     readme = " ".join((DOCS.parent / "README.md").read_text(encoding="utf-8").split())
     assert f"in its time on {better}, ties on {level} and ends higher on {worse};" in readme
+
+
+def test_the_readme_tells_the_time_on_a_gpu_and_what_starts_cost():
+    readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    content = load("gpu/figure_a")
+    total = sum(row["seconds"] for row in content["rows"] if row["data"] != "all")
+    assert f"[{total:.0f} seconds](docs/benchmarks.md#on-a-gpu) on an {content['gpu']}" in readme
+    rows = [row for row in load("starts/default")["rows"] if row["their seconds"] > 0.1]
+    assert len(rows) == 9
+    assert max(row["time ratio"] for row in rows) < 1.5
+    assert max(row["error ratio"] for row in load("starts/default")["rows"]) < 1.001
+    assert max(row["ratio"] for row in load("starts/batched")["rows"]) < 0.65

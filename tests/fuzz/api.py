@@ -163,6 +163,7 @@ def _draw(seed, i):
         "init": str(rng.choice(list(INITS))),
         "tol": float(rng.choice([0, 1e-6, 1e-3, 0.1])),
         "max_iter": int(rng.choice([1, 2, 15])),
+        "n_init": int(rng.choice([1, 2, 4])),
         "random_state": int(rng.integers(0, 100)),
     }
     call = str(rng.choice(list(CALLS)))
@@ -195,9 +196,25 @@ def _fit(function):
         result = function(X, r, **options)
         expected = metrics.fitting_error(X, result.W, result.H)
         np.testing.assert_allclose(result.fitting_error, expected, rtol=1e-5, atol=1e-9)
+        _check_starts(result, options["n_init"])
         return result.W, result.H, np.array(result.fitting_error)
 
     return call
+
+
+def _check_starts(result, n_init):
+    assert len(result.starts) == (n_init if n_init > 1 else 0)
+    for start in result.starts:
+        assert start.fitting_error >= result.fitting_error
+        assert start.similarity.shape == (result.n_components,)
+        assert (start.similarity <= 1 + 1e-5).all()
+        assert (start.similarity >= 0).all()
+        assert np.isfinite([start.subspace_mismatch, start.permutation_mismatch]).all()
+    if result.starts:
+        assert result.starts[result.best_start].fitting_error == result.fitting_error
+        for F, spread in ((result.W, result.spread.W), (result.H, result.spread.H)):
+            assert F.shape == spread.shape
+            assert np.isfinite(spread).all()
 
 
 def _estimator(X, r, **options):

@@ -88,6 +88,7 @@ def same(result, whole):
             [(s.name, s.n_components, s.n_iter, s.fitting_error, s.status) for s in found.stages],
             found.generalized_singular_values.tobytes(),
             None if found.merges is None else (found.merges.pairs.tolist(), found.merges.n_leaves),
+            [(s.seed, s.fitting_error, s.n_iter, s.status) for s in found.starts],
         )  # fmt: skip
 
     return key(result) == key(whole)
@@ -99,16 +100,17 @@ def make_runs(path):
     X = rng.random((12, 4)) @ rng.random((4, 9)) + 0.1 * rng.random((12, 9))
     thin = X * (rng.random(X.shape) < 0.4)
     runs = []
-    for function, kind, solver, init in (
-        (nmf_merge, X, "accelerated", "nndsvd"),
-        (nmf_merge, X.astype(np.float32), "accelerated", "random"),
-        (nmf_merge, sp.csr_array(thin), "hals", "random"),
-        (nmf, sp.csc_array(thin), "gcd", "nndsvda"),
-        (nmf, np.asfortranarray(X), "accelerated", "random"),
-        (nmf_merge, X, "mu", "random"),
-        (nmf, X, "alspgrad", "random"),
+    for function, kind, solver, init, n_init in (
+        (nmf_merge, X, "accelerated", "nndsvd", 4),
+        (nmf_merge, X.astype(np.float32), "accelerated", "random", 1),
+        (nmf_merge, sp.csr_array(thin), "hals", "random", 3),
+        (nmf, sp.csc_array(thin), "gcd", "nndsvda", 2),
+        (nmf, np.asfortranarray(X), "accelerated", "random", 3),
+        (nmf_merge, X, "mu", "random", 1),
+        (nmf, X, "alspgrad", "random", 1),
     ):
-        settings = {"solver": solver, "init": init, "random_state": 1, "tol": 1e-3}
+        settings = {"solver": solver, "init": init, "n_init": n_init, "random_state": 1,
+                    "tol": 1e-3}  # fmt: skip
         files = []
 
         def keep(_, files=files):
@@ -217,13 +219,13 @@ def _missing_factor(record, arrays, rng):
 
 
 def _impossible_history(record, arrays, rng):
-    name = rng.choice([name for name in arrays if name.startswith("history")])
+    name = rng.choice([name for name in arrays if "history" in name or name.endswith(" loop")])
     A = arrays[name]
     arrays[name] = [A[:2], A.T, A[:, :0].astype("f4"), -1 - A, A.astype("U30")][rng.integers(5)]
 
 
 def _impossible_number(record, arrays, rng):
-    key = rng.choice(["elapsed", "stage_seconds", "fallback_objective"])
+    key = rng.choice(["elapsed", "stage_seconds", "starts"])
     record[key] = [None, -1, "x", {}, float("nan"), [1]][rng.integers(6)]
 
 
@@ -232,16 +234,41 @@ def _missing_number(record, arrays, rng):
 
 
 def _impossible_stage(record, arrays, rng):
-    if record["stages"]:
-        stage = record["stages"][rng.integers(len(record["stages"]))]
+    start = record["starts"][rng.integers(len(record["starts"]))]
+    if rng.random() < 0.8:
+        stage = start["stages"][rng.integers(len(start["stages"]))]
         stage[rng.choice(sorted(stage))] = [None, -1, {}, "x"][rng.integers(4)]
     else:
-        record["stages"] = ["x", [1], None, [{}], 7][rng.integers(5)]
+        start["stages"] = ["x", [1], None, [{}], 7][rng.integers(5)]
+
+
+def _impossible_loop(record, arrays, rng):
+    if record["loop"] is None:
+        record["loop"] = [7, "x", [], {}, True][rng.integers(5)]
+    else:
+        key = rng.choice(["statuses", "phases"])
+        values = record["loop"][key]
+        record["loop"][key] = [
+            None, 3, "x", values[:-1], [*values, 0], [*values[:-1], "x"], [*values[:-1], 7],
+        ][rng.integers(7)]  # fmt: skip
+
+
+def _impossible_number_of_a_start(record, arrays, rng):
+    names = [name for name, A in arrays.items() if " solver " in name and A.ndim == 0]
+    name = rng.choice([*names, "fallback objective"])
+    A = arrays[name]
+    arrays[name] = [A.astype("U30"), np.stack([A, A]), np.full_like(A, np.nan, dtype=float)][
+        rng.integers(3)
+    ]
 
 
 def _any_factor(arrays, rng):
     return rng.choice(
-        [name for name, A in arrays.items() if name.startswith("state") and A.ndim > 1]
+        [
+            name
+            for name, A in arrays.items()
+            if (name.startswith("state") or " solver " in name) and A.ndim > 1
+        ]
     )
 
 
@@ -255,6 +282,8 @@ FAULTS = [
     _impossible_number,
     _missing_number,
     _impossible_stage,
+    _impossible_loop,
+    _impossible_number_of_a_start,
 ]
 
 
@@ -285,6 +314,7 @@ def other_settings(run, healthy, rng, path):
     path.write_bytes(healthy)
     changes = [
         {"n_components": 2}, {"random_state": 2}, {"tol": 1e-4}, {"init": "nndsvdar"},
+        {"n_init": run.settings["n_init"] + 1},
         {"solver": "gcd" if run.settings["solver"] != "gcd" else "mu"},
         {"init": (np.ones((12, 3)), np.ones((3, 9)))},
     ]  # fmt: skip

@@ -17,7 +17,9 @@ X = datasets.lcms_like(90, 130, 6).X
 X[X < 0.02] = 0
 for kind in (np.float64, np.float32, sp.csr_array):
     for solver in {sorted(SOLVERS)}:
-        fit = nmf_merge(kind(X), 6, init="random", solver=solver, max_iter=60, tol=0)
+        fit = nmf_merge(
+            kind(X), 6, init="random", n_init=1, solver=solver, max_iter=60, tol=0
+        )
         bits = fit.W.tobytes() + fit.H.tobytes() + transform(kind(X), fit.H).tobytes()
         print(kind.__name__, solver, hashlib.sha256(bits).hexdigest())
 """

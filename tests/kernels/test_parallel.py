@@ -196,7 +196,7 @@ def test_a_forked_process_can_fit(always_share):
 
 
 def test_shares_cover_all_blocks(always_share):
-    F, G, C = np.ones((3, 1000)), np.eye(3), np.full((3, 1000), 2.0)
+    F, G, C = np.ones((2, 3, 1000)), np.stack([np.eye(3)] * 2), np.full((2, 3, 1000), 2.0)
     moved, _, _ = hals_sweep_(F, G, C)
     assert np.all(F == 2)
     np.testing.assert_allclose(moved, 1000)

@@ -55,9 +55,9 @@ def test_different_ranks_are_refused(run, movie):
         plot.comparison(run[1], movie[1])
 
 
-def test_starts_draws_every_run():
-    ax = plot.starts([3.0, 1.0, 2.0], [1.0, 0.9, 2.5]).axes[0]
+def test_paired_starts_draws_every_run():
+    ax = plot.paired_starts([3.0, 1.0, 2.0], [1.0, 0.9, 2.5]).axes[0]
     assert ax.lines[0].get_ydata().tolist() == [1, 2, 3]
     assert ax.lines[1].get_ydata().tolist() == [0.9, 2.5, 1]
-    ax = plot.starts([3.0, 1.0], [1.0]).axes[0]
+    ax = plot.paired_starts([3.0, 1.0], [1.0]).axes[0]
     assert ax.lines[1].get_ydata().tolist() == [1]

@@ -39,11 +39,12 @@ def start(X, r, seed=0):
 
 
 def some_iterations(X, solver, W, H, n):
-    point = Point(wrap(X), np.array(W.T, order="C"), H.copy())
+    point = Point(wrap(X), np.array(W.T, order="C")[None], H.copy()[None])
     errors = []
     limits = Limits(max_iter=n, callback=lambda p: errors.append(p.fitting_error))
-    Loop(SOLVERS[solver](), point, stage="final", tol=0, limits=limits).run()
-    return point.Wt.T, point.H, np.array(errors)
+    loop = Loop(SOLVERS[solver], point, stage="final", tol=0, limits=limits)
+    loop.run()
+    return loop.point.Wt[0].T, loop.point.H[0], np.array(errors)
 
 
 @given(
@@ -76,9 +77,9 @@ def exact_errors(X, solver, W, H, n):
         W, H = progress.W.astype(np.float64), progress.H.astype(np.float64)
         errors.append(0.5 * np.sum((data.astype(np.float64) - W @ H) ** 2))
 
-    point = Point(wrap(X), np.array(W.T, dtype=X.dtype, order="C"), H.astype(X.dtype))
+    point = Point(wrap(X), np.array(W.T[None], dtype=X.dtype, order="C"), H.astype(X.dtype)[None])
     limits = Limits(max_iter=n, callback=note)
-    Loop(SOLVERS[solver](), point, stage="final", tol=0, limits=limits).run()
+    Loop(SOLVERS[solver], point, stage="final", tol=0, limits=limits).run()
     return np.array(errors)
 
 

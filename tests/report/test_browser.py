@@ -39,7 +39,7 @@ def test_all_sections_fit_the_width(html, tmp_path, width, beside):
     dom = run("--dump-dom", f"--window-size={max(width, 500)},900", path.as_uri())
     found = re.search(r'id="measured">([^<]*)<', dom)
     measured = found.group(1).split()
-    assert measured == [str(width), str(width), "8", "0", "6", beside]
+    assert measured == [str(width), str(width), "9", "0", "7", beside]
 
 
 @pytest.mark.parametrize("scheme", [0, 1])

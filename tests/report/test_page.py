@@ -9,10 +9,12 @@ from nmfmerge import datasets, nmf, nmf_merge, plot
 from nmfmerge.cli.common import pages
 from nmfmerge.datasets import Axis, Dataset
 from nmfmerge.folder import Fit
-from nmfmerge.report import page, warnings_of
+from nmfmerge.report import page, stability, warnings_of
 
 VOID = {"meta", "img", "br", "hr", "link", "input"}
-SECTIONS = ["summary", "components", "fit", "convergence", "merges", "gain", "care", "repeat"]
+SECTIONS = [
+    "summary", "starts", "components", "fit", "convergence", "merges", "gain", "care", "repeat",
+]  # fmt: skip
 
 
 class Reader(HTMLParser):
@@ -58,7 +60,7 @@ def test_sections_are_there_in_order_and_in_the_contents(read):
 def test_ids_are_unique_and_figures_have_words(read):
     ids = [attrs["id"] for _, attrs in read.tags if "id" in attrs]
     assert len(ids) == len(set(ids))
-    assert len(read.of("img")) == 6
+    assert len(read.of("img")) == 7
     assert all(len(attrs["alt"]) > 20 for attrs in read.of("img"))
     assert not read.of("svg")
     assert not read.of("script")
@@ -112,6 +114,32 @@ def test_component_table_has_the_peaks(fitted, html):
         assert cells[4] == f"{100 * np.mean(result.W[:, k] == 0):.0f} %"
 
 
+def test_the_starts_have_a_sentence_a_figure_and_a_table(fitted, read, html):
+    _, result = fitted
+    text = read.text["starts"]
+    assert stability.lead(result) in text
+    assert f"start {result.best_start + 1} ({result.starts[result.best_start].name})" in text
+    section = html[html.index('<section id="starts"') : html.index('<section id="components"')]
+    assert section.count("<figure") == 1
+    rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in section.split("<tr>")[2:]]
+    assert len(rows) == len(result.starts) == 4
+    for i, (cells, start) in enumerate(zip(rows, result.starts, strict=True)):
+        best = ", the best" if i == result.best_start else ""
+        seed = "–" if start.seed is None else str(start.seed)
+        assert cells[:4] == [f"{i + 1}{best}", start.init, seed, f"{start.fitting_error:.6g} %"]
+        assert cells[5] == f"{start.n_found} of 5"
+    assert "best start" in read.text["summary"]
+    assert "bands" in read.text["components"]
+
+
+def test_one_start_has_no_section_of_starts_and_no_bands(fitted):
+    data, _ = fitted
+    read = Reader(page(nmf_merge(data.X, 5, n_init=1), data))
+    assert "starts" not in [attrs["id"] for attrs in read.of("section")]
+    assert "bands" not in read.text["components"]
+    assert "best start" not in read.text["summary"] + read.text["convergence"]
+
+
 def test_merges_are_told_in_words(fitted, read):
     _, result = fitted
     assert result.merges.n_leaves == 6
@@ -139,7 +167,8 @@ def test_the_same_result_gives_the_same_page(fitted, about, html):
 def test_plain_nmf_without_data_and_without_words():
     text = page(nmf(np.eye(4) + 1, 2))
     read = Reader(text)
-    assert [attrs["id"] for attrs in read.of("section")] == [s for s in SECTIONS if s != "gain"]
+    expected = [section for section in SECTIONS if section not in ("gain", "starts")]
+    assert [attrs["id"] for attrs in read.of("section")] == expected
     assert "without the matrix X" in read.text["fit"]
     assert "No components were merged" in read.text["merges"]
     assert "Nothing was recorded" in read.text["repeat"]
@@ -159,16 +188,22 @@ def test_odd_results_have_pages_too():
 
 def test_a_page_of_the_usual_size_is_below_three_megabytes():
     data = datasets.lcms_like()
-    result = nmf_merge(data.X, 17)
-    assert len(page(result, data).encode()) < 3_000_000
-    assert warnings_of(result, data) == []
+    assert len(page(nmf_merge(data.X, 17), data).encode()) < 3_000_000
+    assert warnings_of(nmf_merge(data.X, 17, n_init=1), data) == []
 
 
 def test_settings_have_names_and_unset_ones_are_left_out(fitted):
     data, result = fitted
-    settings = {"n_components": 99, "init": "nndsvd", "max_time": None, "random_state": 7}
+    settings = {
+        "n_components": 99,
+        "init": "nndsvd",
+        "n_init": 4,
+        "max_time": None,
+        "random_state": 7,
+    }
     text = Reader(page(result, data, {"settings": settings})).text["summary"]
-    assert "Start" in text
+    assert "First start" in text
+    assert "Starts" in text
     assert "Seed" in text
     assert "None" not in text
     assert "n_components" not in text
@@ -185,7 +220,7 @@ def test_every_figure_is_drawn_once_for_the_folder_and_the_page(fitted, monkeypa
         monkeypatch.setattr(plot, name, noted(name, getattr(plot, name)))
     files = pages(Fit(result, data, {}))
     assert sorted(drawn) == [
-        "components", "convergence", "merges", "reconstruction", "singular_values",
+        "components", "convergence", "merges", "reconstruction", "singular_values", "starts",
     ]  # fmt: skip
     assert len(files) == len(drawn) + 1
     assert files["report.html"].count("<figure") == len(drawn)

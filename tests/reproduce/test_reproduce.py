@@ -82,8 +82,9 @@ def test_table_holds_what_the_public_functions_give(page):
     X = matrix("melody")
     standard = nmf(X, 3, solver="gcd", init="nndsvd", max_iter=100_000)
     merge = nmf_merge(
-        X, 3, n_extra=1, solver="gcd", init="nndsvd", tol_intermediate=1e-4, max_iter=100_000
-    )
+        X, 3, n_extra=1, solver="gcd", init="nndsvd", n_init=1, tol_intermediate=1e-4,
+        max_iter=100_000,
+    )  # fmt: skip
     expected = f"{standard.fitting_error:.2f} / {merge.fitting_error:.2f}"
     assert cells(page, ["GCD", "NNDSVD"])[DATA.index("melody")] == expected
 
@@ -91,7 +92,7 @@ def test_table_holds_what_the_public_functions_give(page):
 def test_going_on_from_the_standard_run_is_the_whole_pipeline(store):
     for seed in range(STARTS):
         standard, merge = pair("lcms_like", seed=seed)
-        whole = nmf_merge(matrix("lcms_like"), 6, n_extra=1, solver="hals", init="random",
+        whole = nmf_merge(matrix("lcms_like"), 6, n_extra=1, solver="hals", init="random", n_init=1,
                           random_state=seed, tol_intermediate=1e-4, max_iter=100_000)  # fmt: skip
         record = store.get(merge)
         assert record["error"] == pytest.approx(whole.fitting_error, rel=1e-4)

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
-from hypothesis import given
+import scipy.sparse as sp
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 from sklearn.decomposition import non_negative_factorization
@@ -17,15 +18,61 @@ def start(X, r, seed=0):
     return rng.random((r, X.shape[0])), rng.random((r, X.shape[1]))
 
 
-def run(solver, X, Wt, H, **options):
-    point = Point(wrap(X), Wt, H)
-    tol = options.pop("tol", 0.0)
-    limits = Limits(**{"max_iter": 50, **options})
-    return point, Loop(SOLVERS[solver](), point, stage="final", tol=tol, limits=limits).run()
+def tensor(X):
+    torch = pytest.importorskip("torch")
+    from nmfmerge.data.on_torch import TorchData
+
+    return TorchData(torch.from_numpy(np.ascontiguousarray(X)))
+
+
+def sparse_tensor(X):
+    torch = pytest.importorskip("torch")
+    from nmfmerge.data.on_torch import TorchData
+
+    return TorchData(torch.from_numpy(np.ascontiguousarray(X)).to_sparse_csr())
+
+
+KINDS = {
+    "dense": wrap,
+    "csr": lambda X: wrap(sp.csr_array(X)),
+    "tensor": tensor,
+    "sparse tensor": sparse_tensor,
+}
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:Sparse:UserWarning")  # PyTorch's, once
+
+
+@pytest.fixture(
+    params=[pytest.param(kind, marks=[pytest.mark.tensors] * ("tensor" in kind)) for kind in KINDS]
+)
+def run(request):
+    """Iterates from one start, on every kind of array; tells where it ended, and how."""
+
+    def run_on_kind(solver, X, Wt, H, **options):
+        data = KINDS[request.param](X)
+        if "tensor" in request.param and not SOLVERS[solver].on_devices:
+            pytest.skip(f"{solver} works on the CPU only")
+        tol = options.pop("tol", 0.0)
+        limits = Limits(**{"max_iter": 50, **options})
+        point = Point(data, data.place(Wt[None]), data.place(H[None]))
+        loop = Loop(SOLVERS[solver], point, stage="final", tol=tol, limits=limits)
+        (outcome,) = loop.run()
+        return End(loop.point), outcome
+
+    return run_on_kind
+
+
+class End:
+    """A batch of one start, in NumPy."""
+
+    def __init__(self, point):
+        self.Wt, self.H = (point.kernels.to_host(F)[0] for F in (point.Wt, point.H))
+        self.fitting_error = point.fitting_errors()[0]
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_hals_is_scikit_learns_coordinate_descent_step_for_step(low_rank):
+def test_hals_is_scikit_learns_coordinate_descent_step_for_step(run, low_rank):
     Wt, H = start(low_rank, 6)
     W_sk, H_sk, _ = non_negative_factorization(
         low_rank, W=Wt.T.copy(), H=H.copy(), init="custom", n_components=6, solver="cd", tol=0,
@@ -37,7 +84,7 @@ def test_hals_is_scikit_learns_coordinate_descent_step_for_step(low_rank):
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_objective_never_rises(solver, low_rank):
+def test_objective_never_rises(run, solver, low_rank):
     errors = []
     run(solver, low_rank, *start(low_rank, 6), callback=lambda p: errors.append(p.fitting_error))
     assert len(errors) == 50
@@ -46,13 +93,13 @@ def test_objective_never_rises(solver, low_rank):
 
 
 @pytest.mark.parametrize("solver", ["accelerated", "hals", "gcd", "alspgrad"])
-def test_converged_solution_is_a_stationary_point(solver, low_rank):
+def test_converged_solution_is_a_stationary_point(run, solver, low_rank):
     point, outcome = run(solver, low_rank, *start(low_rank, 3), tol=1e-9, max_iter=30_000)
     assert outcome.status is Status.CONVERGED
     assert metrics.kkt_residual(low_rank, point.Wt.T, point.H) < 1e-7
 
 
-def test_mu_moves_towards_a_stationary_point(low_rank):
+def test_mu_moves_towards_a_stationary_point(run, low_rank):
     residuals = []
     for max_iter in (10, 100, 1000):
         point, _ = run("mu", low_rank, *start(low_rank, 3), max_iter=max_iter)
@@ -69,8 +116,8 @@ def test_first_update_solves_for_one_component_exactly(solver, rng):
     F, other = (Wt, H) if first == "W" else (H, Wt)
     known = other[0].copy()
     expected = (X @ known if first == "W" else known @ X) / (known @ known)
-    point = Point(wrap(X), Wt, H)
-    one = SOLVERS[solver]()
+    point = Point(wrap(X), Wt[None], H[None])
+    one = SOLVERS[solver](point)
     one.clear_steps(point)
     one.update(point, first)
     loose = solver in ("gcd", "alspgrad")  # these solve their subproblem to a tolerance
@@ -82,9 +129,10 @@ def test_alspgrad_subproblem_ends_near_the_nonnegative_least_squares_solution(rn
     A = rng.random((40, 4))
     B = rng.standard_normal((40, p))
     F = np.ones((4, p))
-    solver = SOLVERS["alspgrad"]()
+    point = Point(wrap(np.ones((p, p))), F[None], F[None])
+    solver = SOLVERS["alspgrad"](point)
     for _ in range(20):
-        solver.update_(F, A.T @ A, A.T @ B)
+        solver.update_(point, F[None], (A.T @ A)[None], (A.T @ B)[None])
     np.testing.assert_allclose(F, np.stack([nnls(A, b)[0] for b in B.T], axis=1), atol=1e-9)
 
 
@@ -109,8 +157,9 @@ def test_alspgrad_judges_a_step_by_all_columns(rng):
     assert not trial.make(F, G, np.where(gradient < 0, -1e200, 0), weights, 1e10)  # −∞ + ∞
 
 
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(exponents=st.lists(st.floats(-4, 4), min_size=4, max_size=4), dtype=st.sampled_from("fd"))
-def test_alspgrad_does_not_depend_on_how_components_share_their_size(exponents, dtype):
+def test_alspgrad_does_not_depend_on_how_components_share_their_size(run, exponents, dtype):
     """From W diag(d), diag(1/d) H the iterates are those from W, H, rescaled alike."""
     rng = np.random.default_rng(7)
     X = (rng.random((60, 5)) @ rng.random((5, 45)) + 0.05 * rng.random((60, 45))).astype(dtype)
@@ -131,13 +180,15 @@ def test_alspgrad_leaves_components_without_curvature_alone(rng, dtype):
     A[:, 2] *= 1e-200 if dtype == "d" else 1e-30
     F = rng.random((4, 30)).astype(dtype)
     before = F.copy()
-    SOLVERS["alspgrad"]().update_(F, A.T @ A, A.T @ rng.random((40, 30)).astype(dtype))
+    point = Point(wrap(np.ones((30, 30), dtype)), F[None], F[None])
+    C = A.T @ rng.random((40, 30)).astype(dtype)
+    SOLVERS["alspgrad"](point).update_(point, F[None], (A.T @ A)[None], C[None])
     np.testing.assert_array_equal(F[1:3], before[1:3])
     assert np.isfinite(F).all()
     assert (F[0] != before[0]).any()
 
 
-def test_multiplicative_updates_keep_zeros_and_hals_revives_them(low_rank):
+def test_multiplicative_updates_keep_zeros_and_hals_revives_them(run, low_rank):
     Wt, H = start(low_rank, 4)
     Wt[2] = 0
     mu, _ = run("mu", low_rank, Wt.copy(), H.copy())
@@ -147,7 +198,7 @@ def test_multiplicative_updates_keep_zeros_and_hals_revives_them(low_rank):
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_zero_components_stay_finite(solver, low_rank):
+def test_zero_components_stay_finite(run, solver, low_rank):
     Wt, H = start(low_rank, 4)
     Wt[1] = 0
     H[1] = 0
@@ -157,7 +208,7 @@ def test_zero_components_stay_finite(solver, low_rank):
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_step_rule_is_on_norms(solver, low_rank):
+def test_step_rule_is_on_norms(run, solver, low_rank):
     """The recorded step is the largest ‖new − old‖/‖new + old‖ over columns of W and rows of H."""
     Wt, H = start(low_rank, 3)
     old = [Wt.copy(), H.copy()]
@@ -169,7 +220,7 @@ def test_step_rule_is_on_norms(solver, low_rank):
     assert outcome.history.step[0] == pytest.approx(np.max(steps), rel=1e-9)
 
 
-def test_negligible_component_counts_as_settled(rng):
+def test_negligible_component_counts_as_settled(run, rng):
     """On an exact fit a surplus component is rounding noise whose direction never settles."""
     W, H = rng.random((30, 2)), rng.random((2, 25))
     Wt0 = np.concatenate([W.T, 1e-17 * rng.random((1, 30))])
@@ -180,15 +231,15 @@ def test_negligible_component_counts_as_settled(rng):
 
 
 @pytest.mark.parametrize("solver", ["accelerated", "hals", "gcd", "alspgrad"])
-def test_a_component_revived_from_zero_is_not_taken_for_settled(solver, rng):
+def test_a_component_revived_from_zero_is_not_taken_for_settled(run, solver, rng):
     X = np.kron(np.eye(2), rng.random((10, 1)) @ rng.random((1, 8)))
     Wt = np.stack([X[:, 0], np.zeros(20)])
     H = np.stack([X[0], np.r_[np.zeros(8), rng.random(8)]])
     point, _ = run(solver, X, Wt, H, tol=1e-6, max_iter=500)
-    assert point.fitting_error() < 1e-6
+    assert point.fitting_error < 1e-6
 
 
-def test_limits_and_callback_end_the_run(low_rank):
+def test_limits_and_callback_end_the_run(run, low_rank):
     Wt, H = start(low_rank, 3)
     _, capped = run("hals", low_rank, Wt.copy(), H.copy(), max_iter=7)
     assert (capped.status, capped.n_iter) == (Status.MAX_ITER, 7)
@@ -203,16 +254,18 @@ def test_limits_and_callback_end_the_run(low_rank):
     assert done.history.step[-1] <= 1e-3 < done.history.step[-2]
 
 
-def test_callback_sees_the_present_point_and_history_keeps_what_it_asked_for(low_rank):
+def test_callback_sees_the_present_point_and_history_keeps_what_it_asked_for(run, low_rank):
     seen = []
 
     def watch(progress):
         if progress.iteration % 2:
             W, H = progress.W, progress.H
-            seen.append(100 * np.sum((low_rank - W @ H) ** 2) / np.sum(low_rank**2))
+            fit = np.asarray(W) @ np.asarray(H)
+            seen.append(100 * np.sum((low_rank - fit) ** 2) / np.sum(low_rank**2))
             assert progress.fitting_error == pytest.approx(seen[-1], rel=1e-9)
-            with pytest.raises(ValueError, match="read-only"):
-                W[0, 0] = 1
+            if isinstance(W, np.ndarray):
+                with pytest.raises(ValueError, match="read-only"):
+                    W[0, 0] = 1
 
     _, outcome = run("hals", low_rank, *start(low_rank, 3), max_iter=6, callback=watch)
     np.testing.assert_allclose(outcome.history.fitting_error[::2], seen, rtol=1e-9)
@@ -225,24 +278,25 @@ def test_point_computes_a_product_once_per_change(low_rank):
     calls = []
     data.HXt = lambda H, out: calls.append("HXt") or np.dot(H, low_rank.T, out=out)
     data.WtX = lambda Wt, out: calls.append("WtX") or np.dot(Wt, low_rank, out=out)
-    point = Point(data, *start(low_rank, 3))
+    point = Point(data, *(F[None] for F in start(low_rank, 3)))
     for _ in range(3):
-        SOLVERS["hals"]().iterate(point)
+        SOLVERS["hals"](point).iterate(point)
         point.objective()
-        point.fitting_error()
+        point.fitting_errors()
     assert calls == ["HXt", "WtX"] * 3
 
 
 @pytest.mark.parametrize("init", INITS)
 def test_objective_from_products_is_the_residual(init, low_rank):
     data = wrap(low_rank)
-    point = Point(data, *INITS[init](data, 4, np.random.default_rng(0)))
-    assert 2 * point.objective() == pytest.approx(data.residual_norm2(point.Wt, point.H), rel=1e-9)
+    Wt, H = INITS[init](data, 4, np.random.default_rng(0))
+    point = Point(data, Wt[None], H[None])
+    assert 2 * point.objective()[0] == pytest.approx(data.residual_norm2(Wt, H), rel=1e-9)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_a_start_far_too_large_does_not_end_at_zero(solver, low_rank):
+def test_a_start_far_too_large_does_not_end_at_zero(run, solver, low_rank):
     Wt, H = start(low_rank, 6)
     point, outcome = run(solver, 1e-6 * low_rank, Wt, H, tol=1e-4, max_iter=5000)
     assert outcome.status is Status.CONVERGED
-    assert point.fitting_error() < 1
+    assert point.fitting_error < 1

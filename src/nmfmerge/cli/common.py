@@ -88,7 +88,7 @@ def warm_up(solver: str, data: Dataset) -> None:
     X = X.astype(np.float32 if data.X.dtype == np.float32 else np.float64)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that it has not converged
-        nmf_merge(X, 2, n_extra=1, solver=solver, tol=1e-5, max_iter=100)
+        nmf_merge(X, 2, n_extra=1, n_init=2, solver=solver, tol=1e-5, max_iter=100)
 
 
 def pages(fit: Fit) -> dict[str, str | bytes]:
@@ -133,7 +133,19 @@ def png(figure: Any) -> bytes:
 
 
 def summary(result: Factorization) -> dict[str, Any]:
-    """A result for scripts."""
+    """A result for scripts, with its starts where there were several."""
+    starts = [
+        {
+            "init": start.init,
+            "seed": start.seed,
+            "fitting_error": start.fitting_error,
+            "n_iter": start.n_iter,
+            "status": start.status,
+            "components_found": start.n_found,
+        }
+        for start in result.starts
+    ]
+    of_starts = {"best_start": result.best_start + 1, "starts": starts} if starts else {}
     return {
         "n_components": result.n_components,
         "fitting_error": result.fitting_error,
@@ -141,7 +153,7 @@ def summary(result: Factorization) -> dict[str, Any]:
         "status": result.status,
         "n_iter": result.n_iter,
         "seconds": result.seconds,
-    }
+    } | of_starts
 
 
 def tell(given: argparse.Namespace, outcome: Mapping[str, Any], text: str) -> None:

@@ -49,6 +49,7 @@ def _compare(first: Fit, second: Fit) -> dict[str, Any]:
     order, similarity = metrics.match_components(W1, W2)
     return {
         "fitting_errors": [first.result.fitting_error, second.result.fitting_error],
+        "n_starts": [max(1, len(fit.result.starts)) for fit in (first, second)],
         "matched": (order + 1).tolist(),
         "similarity": similarity.tolist(),
         "subspace_mismatch": metrics.subspace_mismatch(W1, W2),
@@ -59,9 +60,10 @@ def _compare(first: Fit, second: Fit) -> dict[str, Any]:
 
 def _text(given: argparse.Namespace, outcome: dict[str, Any]) -> str:
     similarity = np.array(outcome["similarity"])
+    kept = [f", best of {n} starts" if n > 1 else "" for n in outcome["n_starts"]]
     lines = [
-        f"fitting error  {outcome['fitting_errors'][0]:.6g} %  {given.first}",
-        f"               {outcome['fitting_errors'][1]:.6g} %  {given.second}",
+        f"fitting error  {outcome['fitting_errors'][0]:.6g} %  {given.first}{kept[0]}",
+        f"               {outcome['fitting_errors'][1]:.6g} %  {given.second}{kept[1]}",
         f"subspace mismatch     {outcome['subspace_mismatch']:.3g}",
         f"permutation mismatch  {outcome['permutation_mismatch']:.3g}",
         f"matched components: {np.sum(similarity > 0.95)} of {similarity.size} with a cosine above "

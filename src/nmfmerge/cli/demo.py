@@ -31,88 +31,97 @@ _BETTER = 1e-3  # percentage points
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `demo`."""
     parser.add_argument(
-        "--starts", type=int, default=10, metavar="N",
-        help="number of random starts to compare (default: %(default)s)",
+        "--starts", type=int, default=DEFAULTS["n_init"], metavar="N",
+        help="number of starts of both methods: NNDSVD and random ones (default: %(default)s)",
     )  # fmt: skip
     add_output(parser, "folder to write (default: %(default)s)", default=Path("nmfmerge-demo"))
 
 
 def run(given: argparse.Namespace) -> int:
-    """Compare the two methods and write the best fit."""
+    """Compare the two methods from the same starts and write the best fit."""
     if given.starts < 1:
         raise ValueError(f"--starts {given.starts} is out of range: expected 1 or more")
     check_output(given.output, replace=given.force)
     data = lcms_like()
-    standard, merge = _compare(data, given.starts)
-    result = min(merge, key=lambda found: found.fitting_error)
-    fit = Fit(result, data, _about(data, standard, merge))
+    standard, merge = _fit(data, given.starts)
+    fit = Fit(merge, data, _about(data, standard, merge))
     write(given.output, fit, pages(fit), replace=given.force)
     outcome = {
-        "standard": [summary(found) for found in standard],
-        "merge": [summary(found) for found in merge],
+        "standard": summary(standard),
+        "merge": summary(merge),
         "folder": str(given.output),
     }
     tell(given, outcome, _text(data, standard, merge, given.output))
     return OK
 
 
-def _compare(data: Dataset, starts: int) -> tuple[list[Factorization], list[Factorization]]:
+def _fit(data: Dataset, n_starts: int) -> tuple[Factorization, Factorization]:
+    """The best of both methods, with their solutions from all starts, which are the same."""
     X, r = data.X, data.n_components
     assert r is not None
     warm_up(DEFAULTS["solver"], data)
-    live = LiveLine()
-    pairs = [
-        [function(X, r, init="random", random_state=seed, callback=live)
-         for function in (nmf, nmf_merge)]
-        for seed in range(starts)
-    ]  # fmt: skip
+    live = LiveLine(n_starts=n_starts)
+    standard, merge = (
+        function(X, r, n_init=n_starts, keep_all=True, callback=live)
+        for function in (nmf, nmf_merge)
+    )
     live.clear()
-    standard, merge = (list(column) for column in zip(*pairs, strict=True))
     return standard, merge
 
 
-def _about(
-    data: Dataset, standard: list[Factorization], merge: list[Factorization]
-) -> dict[str, Any]:
+def _solutions(found: Factorization) -> tuple[Factorization, ...]:
+    return found.solutions or (found,)
+
+
+def _about(data: Dataset, standard: Factorization, merge: Factorization) -> dict[str, Any]:
+    n_starts = len(_solutions(merge))
+    words = ["nmfmerge", "demo"] + ["--starts", str(n_starts)] * (n_starts != DEFAULTS["n_init"])
     return {
         "title": "A generated LC-MS run",
         "file": "nmfmerge.datasets.lcms_like()",
         "generated": True,
-        "command": "nmfmerge demo",
-        "settings": {"n_components": data.n_components, "init": "random", "starts": len(merge)},
+        "command": " ".join(words),
+        "settings": {
+            "n_components": data.n_components,
+            "init": DEFAULTS["init"],
+            "n_init": n_starts,
+        },
         "versions": versions(),
         "date": now(),
         "compare": {
-            "standard_errors": [found.fitting_error for found in standard],
-            "merge_errors": [found.fitting_error for found in merge],
+            "standard_errors": [found.fitting_error for found in _solutions(standard)],
+            "merge_errors": [found.fitting_error for found in _solutions(merge)],
         },
     }
 
 
-def _text(
-    data: Dataset, standard: list[Factorization], merge: list[Factorization], output: Path
-) -> str:
+def _text(data: Dataset, standard: Factorization, merge: Factorization, output: Path) -> str:
+    from nmfmerge.report.stability import lead  # the drawing library loads for a second
+    from nmfmerge.report.words import count
+
     m, n = data.X.shape
+    names = [start.name for start in merge.starts] or [DEFAULTS["init"]]
+    pairs = list(zip(_solutions(standard), _solutions(merge), strict=True))
     lines = [
         f"{data.description} {m} mass bins × {n} scans, {data.n_components} compounds.",
         "",
-        "            fitting error (%)        compounds found",
-        "start     standard   NMF-Merge    standard   NMF-Merge",
+        "                       fitting error (%)        compounds found",
+        "start                standard   NMF-Merge    standard   NMF-Merge",
     ]
-    for seed, both in enumerate(zip(standard, merge, strict=True)):
+    for name, both in zip(names, pairs, strict=True):
         errors = [f"{found.fitting_error:>12.4f}" for found in both]
         counts = [f"{_compounds(data, found):>12}" for found in both]
-        lines.append(f"{seed:>5}" + "".join(errors + counts))
+        lines.append(f"{name:<17}" + "".join(errors + counts))
     lines.append("")
     for name, found in (("standard", standard), ("NMF-Merge", merge)):
-        values = np.array([result.fitting_error for result in found])
-        seconds = sum(result.seconds for result in found)
-        lines.append(f"{name:<10} {values.mean():.4f} ± {values.std():.4f} %   {seconds:.1f} s")
-    gains = [a.fitting_error - b.fitting_error for a, b in zip(standard, merge, strict=True)]
+        lines.append(f"{name:<10} best {found.fitting_error:.4f} %   {found.seconds:.1f} s")
+    gains = [first.fitting_error - second.fitting_error for first, second in pairs]
     lower, higher = (sum(sign * gain > _BETTER for gain in gains) for sign in (1, -1))
     lines += [
         "",
-        f"NMF-Merge ended lower from {lower} of {len(gains)} starts, higher from {higher}.",
+        f"NMF-Merge ended lower from {lower} of {count(len(gains), 'start')}, higher from "
+        f"{higher}.",
+        *[lead(merge)] * bool(merge.starts),
         f"Report, figures and factors of its best fit: {output / 'report.html'}",
     ]
     return "\n".join(lines)

@@ -21,7 +21,14 @@ from nmfmerge.cli.common import (
 )
 from nmfmerge.cli.messages import in_options, show
 from nmfmerge.cli.progress import LiveLine
-from nmfmerge.cli.settings import FLAGS, LIMITS, add_settings, chosen_settings, setting_words
+from nmfmerge.cli.settings import (
+    FLAGS,
+    LIMITS,
+    add_settings,
+    chosen_settings,
+    setting_words,
+    settle_starts,
+)
 from nmfmerge.cli.unfinished import Unfinished
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.folder import Fit, FolderError, check_output, is_fit, write
@@ -49,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     """Fit, or go on with a fit, and write it."""
     output = given.output or Path(f"{given.file.name}.nmf")
+    settle_starts(given)
     about = how_made(given, setting_words(given), chosen_settings(given))
     unfinished = Unfinished(output)
     if not unfinished.exists() and (fit := _earlier_fit(given, output, about)):
@@ -97,7 +105,7 @@ def _refuse_to_lose(given: argparse.Namespace, unfinished: Unfinished) -> None:
 def _fit(given: argparse.Namespace, data: Dataset, unfinished: Unfinished) -> Factorization:
     settings = chosen_settings(given)
     warm_up(given.solver, data)
-    live = LiveLine()
+    live = LiveLine(n_starts=given.n_init)
 
     def show_warning(message: Any, *_: Any, **__: Any) -> None:
         live.clear()
@@ -107,7 +115,8 @@ def _fit(given: argparse.Namespace, data: Dataset, unfinished: Unfinished) -> Fa
         with warnings.catch_warnings():
             warnings.simplefilter("always")
             warnings.showwarning = show_warning
-            return nmf_merge(data.X, **settings, callback=live, checkpoint=unfinished.checkpoint)
+            watch = live if given.device is None else None  # a device would wait for it
+            return nmf_merge(data.X, **settings, callback=watch, checkpoint=unfinished.checkpoint)
     except OtherRun as error:
         raise FolderError(
             f"{unfinished.folder} holds the run of another command "
@@ -150,7 +159,7 @@ def _tell(given: argparse.Namespace, output: Path, result: Factorization, text: 
 
 def _identity(about: dict[str, Any]) -> dict[str, Any]:
     """What decides the result of a fit: data, how they are read, and all settings but limits."""
-    settings = about.get("settings", {})
+    settings = {"n_init": 1} | about.get("settings", {})  # there were fits without this setting
     reading = {"reading": about.get("reading", {}), "data": about.get("data_sha256")}
     return reading | {name: settings[name] for name in settings if name not in LIMITS}
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nmfmerge.init import INITS
-from nmfmerge.pipeline import nmf_merge
+from nmfmerge.pipeline import nmf, nmf_merge
 from nmfmerge.ranks import rank_path
 from nmfmerge.solvers import SOLVERS
 
@@ -22,8 +22,10 @@ def _defaults(function: Callable[..., Any]) -> dict[str, Any]:
 
 DEFAULTS = _defaults(nmf_merge)
 PATH_DEFAULTS = _defaults(rank_path)
+PLAIN_STARTS = _defaults(nmf)["n_init"]
 PATH_SETTINGS = ("solver", "tol", "max_iter", "max_time", "random_state")
-LIMITS = ("max_iter", "max_time")  # may be raised when a run goes on; all else decides the result
+# These may change when a run goes on; all else decides the result.
+LIMITS = ("max_iter", "max_time", "device")
 
 METAVARS: dict[Any, str] = {int: "N", float: "NUMBER", str: "NAME"}
 
@@ -47,7 +49,15 @@ _SETTINGS = {
         int,
     ),
     "solver": _Setting(("--solver",), "algorithm (default: %(default)s)", choices=SOLVERS),
-    "init": _Setting(("--init",), "how the fit starts (default: %(default)s)", choices=INITS),
+    "init": _Setting(
+        ("--init",), "how the fit, or its first start, begins (default: %(default)s)", choices=INITS
+    ),
+    "n_init": _Setting(
+        ("--starts",),
+        "number of starts, of which the best is kept: --init and random ones; 1 is the method of "
+        f"the paper (default: {DEFAULTS['n_init']}; {PLAIN_STARTS} for plain NMF, -k 0)",
+        int,
+    ),
     "tol": _Setting(
         ("--tol",),
         "stop when no component moves by more than this, relatively (default: %(default)s)",
@@ -65,8 +75,9 @@ _SETTINGS = {
         ("--max-time",), "stop after this many seconds (default: no limit)", float
     ),
     "random_state": _Setting(
-        ("--seed",), "seed of random starts, a whole number (default: a fixed seed)", int
+        ("--seed",), "seed of the random starts, a whole number (default: a fixed seed)", int
     ),
+    "device": _Setting(("--device",), "where to compute, such as cuda (default: the CPU)"),
 }
 FLAGS = {name: setting.flags[-1] for name, setting in _SETTINGS.items()}
 
@@ -85,11 +96,17 @@ def add_settings(
             dest=name,
             type=setting.kind,
             required=required,
-            default=None if required else defaults[name],
+            default=None if required or name == "n_init" else defaults[name],
             choices=None if setting.choices is None else list(setting.choices),
             metavar=None if setting.choices else METAVARS[setting.kind],
             help=setting.help,
         )
+
+
+def settle_starts(given: argparse.Namespace) -> None:
+    """Put the number of starts in, where none was given: it depends on the method."""
+    if given.n_init is None:
+        given.n_init = PLAIN_STARTS if given.n_extra == 0 else DEFAULTS["n_init"]
 
 
 def chosen_settings(

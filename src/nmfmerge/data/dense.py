@@ -1,6 +1,6 @@
 """X as a dense array, C- or Fortran-ordered, used as it lies in memory."""
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy.linalg import eigh
@@ -10,12 +10,13 @@ from nmfmerge.data.base import DataMatrix
 from nmfmerge.data.digest import digest
 from nmfmerge.data.scale import split_scale
 from nmfmerge.data.svd import Check, TruncatedSVD
-from nmfmerge.kernels import blas_for, gram64
+from nmfmerge.kernels import available_threads, blas_for, gram64, in_threads
 
 _SMALL_SIDE = 64  # up to this smaller side nothing is faster than the full SVD
 _GRAM_SIDE = 450  # up to this one, the eigenvectors of its Gram are, and the Gram is small
 _WELL_SEPARATED = 1e-5  # a singular value below this share of the first is lost in a Gram
 _BLOCK_BYTES = 2**19
+_FLOPS_PER_THREAD = 5e6  # of a product of several starts, where waking threads pays
 
 
 class DenseData(DataMatrix):
@@ -49,9 +50,34 @@ class DenseData(DataMatrix):
             return _residual_norm2(self.X.T, self.scale, H, Wt)
         return _residual_norm2(self.X, self.scale, Wt, H)
 
-    def blas_flops(self, r: int) -> float:
-        """All of a cross product."""
-        return 2.0 * r * self.X.size
+    def blas_flops(self, r: int, n_starts: int = 1) -> float:
+        """All of a cross product, unless our own threads share it."""
+        return 0.0 if self._threads(r, n_starts) > 1 else 2.0 * n_starts * r * self.X.size
+
+    def cross(self, side: Literal["W", "H"], F: Any, out: Any) -> Any:
+        """The cross product of all starts; in a fit from several, each thread has a part of X.
+
+        BLAS has one thread then: its own wait by spinning, on cores that the sweeps need.
+        """
+        if self._threads(F.shape[1], len(F)) < 2:
+            return super().cross(side, F, out)
+        X = self.X.T if side == "W" else self.X
+        stacked, product = (A.reshape(-1, A.shape[-1]) for A in (F, out))
+
+        def multiply(first: int, last: int) -> None:
+            part = product[:, first:last]
+            np.matmul(stacked, X[:, first:last], out=part)
+            self._scaled_(part)
+
+        n = self._threads(F.shape[1], len(F))
+        in_threads(multiply, [X.shape[1] * i // n for i in range(n + 1)])
+        return out
+
+    def _threads(self, r: int, n_starts: int) -> int:
+        """Threads of our own for a cross product of so many starts."""
+        flops = 2.0 * n_starts * r * self.X.size
+        most = available_threads() if self.own_threads else 1
+        return max(1, min(most, int(flops / _FLOPS_PER_THREAD)))
 
     def _scaled_(self, product: np.ndarray) -> np.ndarray:
         if self.scale != 1:

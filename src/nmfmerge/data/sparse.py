@@ -46,7 +46,7 @@ class SparseData(DataMatrix):
 
     def gram(self, F: np.ndarray, out: np.ndarray) -> np.ndarray:
         """Our own for few components: waking BLAS costs more than a sparse product."""
-        return thin_gram(F, out) if len(F) <= _THIN else super().gram(F, out)
+        return thin_gram(F, out) if F.shape[1] <= _THIN else super().gram(F, out)
 
     def residual_norm2(self, Wt: np.ndarray, H: np.ndarray) -> float:
         """‖X − WH‖²: exact on the stored values, by Grams on the rest."""
@@ -64,7 +64,7 @@ class SparseData(DataMatrix):
         kind = f"{self.X.format} {self.shape}"
         return digest(kind, [self.X.indptr, self.X.indices, self.X.data])
 
-    def blas_flops(self, r: int) -> float:
+    def blas_flops(self, r: int, n_starts: int = 1) -> float:
         """None: the products are our own."""
         return 0.0
 

@@ -115,7 +115,7 @@ class Editor:
         max_iter: int = 10_000,
     ) -> None:
         self._settings = _checked_settings({"solver": solver, "tol": tol, "max_iter": max_iter})
-        self._data = check.check_X(X)
+        self._data = check.check_X_on_host(X, "Editor")
         start = self._start(W, H, names)
         indices = check.check_indices("held", held, start.n_components)
         self._states = [first_state(self._data, start, indices)]

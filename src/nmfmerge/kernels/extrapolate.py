@@ -5,13 +5,18 @@ from nmfmerge.kernels.blocks import kernel
 
 @kernel
 def extrapolate_(F, previous, beta):
-    """Replace F by ``max(0, F + beta·(F − previous))`` and previous by F, both in place."""
+    """Replace F by ``max(0, F + beta·(F − previous))`` and previous by F, both in place.
+
+    Each start, along the first axis, has its own ``beta``.
+    """
     zero = F.dtype.type(0)
-    for t in range(F.shape[0]):
-        f = F[t]
-        p = previous[t]
-        for j in range(F.shape[1]):
-            value = f[j]
-            new = value + beta * (value - p[j])
-            f[j] = new if new > zero else zero
-            p[j] = value
+    for s in range(F.shape[0]):
+        weight = F.dtype.type(beta[s])
+        for t in range(F.shape[1]):
+            f = F[s, t]
+            p = previous[s, t]
+            for j in range(F.shape[2]):
+                value = f[j]
+                new = value + weight * (value - p[j])
+                f[j] = new if new > zero else zero
+                p[j] = value

@@ -3,38 +3,44 @@
 import numpy as np
 
 from nmfmerge.kernels.blocks import BLOCK, inlined, kernel, least_curvature
-from nmfmerge.kernels.parallel import add_blocks, over_blocks
+from nmfmerge.kernels.parallel import add_blocks, over_blocks, start_of
 
 _STEPS = 3  # rough number of steps taken in a column, to guess the work
 
 
 def gcd_largest_decrease(F, G, C):
-    """What one step of one coordinate can bring at the most."""
-    flops = 2.0 * F.size * len(F)
-    return over_blocks(_decrease_blocks_, F, 1, flops, G, C, least_curvature(F.dtype)).max()
+    """What one step of one coordinate can bring at the most, for each start."""
+    n_starts, r, _ = F.shape
+    flops = 2.0 * F.size * r
+    notes = over_blocks(_decrease_blocks_, F, 1, flops, G, C, least_curvature(F.dtype))
+    return notes.reshape(n_starts, -1).max(axis=1)
 
 
 def gcd_sweep_(F, G, C, threshold):
     """Take greedy steps in each column of F, in place, while one brings more than ``threshold``.
 
-    At most r² steps a column. Returns ``‖new − old‖²`` and ``‖new + old‖²`` of each component.
+    At most r² steps a column. All arrays have a first axis of starts. Returns ``‖new − old‖²`` and
+    ``‖new + old‖²`` of each component.
     """
-    r = len(F)
+    n_starts, r, _ = F.shape
     flops = 2.0 * F.size * r * _STEPS
-    least, threshold = least_curvature(F.dtype), F.dtype.type(threshold)
-    sums = add_blocks(over_blocks(_sweep_blocks_, F, 2 * r, flops, G, C, least, threshold))
-    return sums[:r], sums[r:]
+    least, threshold = least_curvature(F.dtype), threshold.astype(F.dtype)
+    notes = over_blocks(_sweep_blocks_, F, 2 * r, flops, G, C, least, threshold)
+    sums = add_blocks(notes, n_starts)
+    return sums[:, :r], sums[:, r:]
 
 
 @kernel
-def _decrease_blocks_(F, G, C, least, notes, first, last):
-    r, p = F.shape
-    columns, gradients = np.empty((BLOCK, r), F.dtype), np.empty((BLOCK, r), F.dtype)
-    decrease = np.empty(r, F.dtype)
-    curvature, inverse = _curvatures(G, least)
+def _decrease_blocks_(F_all, G_all, C_all, least, notes, first, last):
+    _, r, p = F_all.shape
+    columns, gradients = np.empty((BLOCK, r), F_all.dtype), np.empty((BLOCK, r), F_all.dtype)
+    decrease = np.empty(r, F_all.dtype)
     for block in range(first, last):
-        width = min(BLOCK, p - block * BLOCK)
-        _load_(columns, gradients, F, G, C, block * BLOCK, width)
+        i, start = start_of(block, p, BLOCK)
+        F, G, C = F_all[i], G_all[i], C_all[i]
+        curvature, inverse = _curvatures(G, least)
+        width = min(BLOCK, p - start)
+        _load_(columns, gradients, F, G, C, start, width)
         largest = 0.0
         for b in range(width):
             _note_decreases_(decrease, columns[b], gradients[b], curvature, inverse)
@@ -43,14 +49,15 @@ def _decrease_blocks_(F, G, C, least, notes, first, last):
 
 
 @kernel
-def _sweep_blocks_(F, G, C, least, threshold, notes, first, last):
-    r, p = F.shape
-    zero = F.dtype.type(0)
-    columns, gradients = np.empty((BLOCK, r), F.dtype), np.empty((BLOCK, r), F.dtype)
-    decrease = np.empty(r, F.dtype)
-    curvature, inverse = _curvatures(G, least)
+def _sweep_blocks_(F_all, G_all, C_all, least, threshold, notes, first, last):
+    _, r, p = F_all.shape
+    zero = F_all.dtype.type(0)
+    columns, gradients = np.empty((BLOCK, r), F_all.dtype), np.empty((BLOCK, r), F_all.dtype)
+    decrease = np.empty(r, F_all.dtype)
     for block in range(first, last):
-        start = block * BLOCK
+        i, start = start_of(block, p, BLOCK)
+        F, G, C = F_all[i], G_all[i], C_all[i]
+        curvature, inverse = _curvatures(G, least)
         width = min(BLOCK, p - start)
         _load_(columns, gradients, F, G, C, start, width)
         for b in range(width):
@@ -58,7 +65,7 @@ def _sweep_blocks_(F, G, C, least, threshold, notes, first, last):
             for _ in range(r * r):
                 _note_decreases_(decrease, column, gradient, curvature, inverse)
                 q = _largest(decrease)
-                if decrease[q] <= threshold:
+                if decrease[q] <= threshold[i]:
                     break
                 new = column[q] - gradient[q] * inverse[q]
                 new = new if new > zero else zero

@@ -3,36 +3,37 @@
 import numpy as np
 
 from nmfmerge.kernels.blocks import kernel
-from nmfmerge.kernels.parallel import add_blocks, over_blocks
+from nmfmerge.kernels.parallel import add_blocks, over_blocks, start_of
 
 _CHUNK = 8192
 _WIDTH = 1024  # columns at a time
 
 
 def gram64(F: np.ndarray) -> np.ndarray:
-    """F Fᵀ in float64, for a component-major F."""
+    """F Fᵀ in float64, for a component-major F; with axes before its last two, of each of these."""
     if F.dtype == np.float64:
-        return F @ F.T
-    G = np.zeros((len(F), len(F)))
-    for start in range(0, F.shape[1], _CHUNK):
-        chunk = F[:, start : start + _CHUNK].astype(np.float64)
-        G += chunk @ chunk.T
+        return F @ F.swapaxes(-1, -2)
+    G = np.zeros((*F.shape[:-1], F.shape[-2]))
+    for start in range(0, F.shape[-1], _CHUNK):
+        chunk = F[..., start : start + _CHUNK].astype(np.float64)
+        G += chunk @ chunk.swapaxes(-1, -2)
     return G
 
 
 def thin_gram(F: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """F Fᵀ of a factor with few components into ``out``, without waking the threads of BLAS."""
-    r = len(F)
-    sums = add_blocks(over_blocks(_gram_blocks_, F, r * r, 1.0 * r * F.size, width=_WIDTH))
-    out[:] = sums.reshape(r, r)
+    """F Fᵀ of the factor of each start into ``out``, without waking the threads of BLAS."""
+    n_starts, r, _ = F.shape
+    notes = over_blocks(_gram_blocks_, F, r * r, 1.0 * r * F.size, width=_WIDTH)
+    out[:] = add_blocks(notes, n_starts).reshape(n_starts, r, r)
     return out
 
 
 @kernel
-def _gram_blocks_(F, notes, first, last):
-    r, p = F.shape
+def _gram_blocks_(F_all, notes, first, last):
+    _, r, p = F_all.shape
     for block in range(first, last):
-        start = block * _WIDTH
+        i, start = start_of(block, p, _WIDTH)
+        F = F_all[i]
         stop = min(start + _WIDTH, p)
         for t in range(r):
             f = F[t, start:stop]

@@ -3,10 +3,10 @@
 import numpy as np
 
 from nmfmerge.kernels.blocks import BLOCK, inlined, kernel, least_curvature
-from nmfmerge.kernels.parallel import add_blocks, over_blocks
+from nmfmerge.kernels.parallel import add_blocks, over_blocks, start_of
 
 
-def hals_sweep_(F, G, C, n_sweeps=1):
+def hals_sweep_(F, G, C, n_sweeps=1, active=None):
     """Sweep ``n_sweeps`` times over the components of F, in place.
 
     For component t, with the components before it already updated:
@@ -14,38 +14,42 @@ def hals_sweep_(F, G, C, n_sweeps=1):
 
     Parameters
     ----------
-    F : array (r, p)
-        Factor, updated in place.
-    G : array (r, r)
+    F : array (n_starts, r, p)
+        Factor of each start, updated in place.
+    G : array (n_starts, r, r)
         Gram of the other factor.
-    C : array (r, p)
+    C : array (n_starts, r, p)
         Cross product of the other factor with the data.
     n_sweeps : int
         How often; a block of columns stays in cache for all of them.
+    active : None
+        For starts that wait, which there are on a device only.
 
     Returns
     -------
-    moved, total : float64 arrays (r,)
+    moved, total : float64 arrays (n_starts, r)
         ``‖new − old‖²`` and ``‖new + old‖²`` of each component in the first sweep.
-    decrease : float
+    decrease : float64 array (n_starts,)
         By how much the objective ``½⟨F, G F⟩ − ⟨C, F⟩`` fell: a sum of decreases, none of them
         negative, so that it is exact where the objective itself cancels.
     """
-    r = len(F)
+    n_starts, r, _ = F.shape
     flops = 2.0 * F.size * r * n_sweeps
     least = least_curvature(F.dtype)
-    sums = add_blocks(over_blocks(_sweep_blocks_, F, 2 * r + 1, flops, G, C, n_sweeps, least))
-    return sums[:r], sums[r : 2 * r], sums[2 * r]
+    notes = over_blocks(_sweep_blocks_, F, 2 * r + 1, flops, G, C, n_sweeps, least)
+    sums = add_blocks(notes, n_starts)
+    return sums[:, :r], sums[:, r : 2 * r], sums[:, 2 * r]
 
 
 @kernel
-def _sweep_blocks_(F, G, C, n_sweeps, least, notes, first, last):
-    r, p = F.shape
-    S = np.zeros((r, BLOCK), F.dtype)  # the block of F, contiguous, padded with zeros
-    A = np.zeros((4, BLOCK), F.dtype)
+def _sweep_blocks_(F_all, G_all, C_all, n_sweeps, least, notes, first, last):
+    _, r, p = F_all.shape
+    S = np.zeros((r, BLOCK), F_all.dtype)  # the block of F, contiguous, padded with zeros
+    A = np.zeros((4, BLOCK), F_all.dtype)
     rest = np.empty(2 * r)
     for block in range(first, last):
-        start = block * BLOCK
+        i, start = start_of(block, p, BLOCK)
+        F, G, C = F_all[i], G_all[i], C_all[i]
         width = min(BLOCK, p - start)
         if width < BLOCK:
             S[:] = 0

@@ -29,12 +29,14 @@ def nnls_columns(G, C):
         The solutions, of the kind of C.
     """
     F = np.empty_like(C)
-    over_blocks(_solve_blocks_, F, 0, 1.0 * _SWEEPS * F.size * len(F), G, C)
+    flops = 1.0 * _SWEEPS * F.size * len(F)
+    over_blocks(_solve_blocks_, F[None], 0, flops, G, C)
     return F
 
 
 @kernel
-def _solve_blocks_(F, G, C, notes, first, last):
+def _solve_blocks_(F_all, G, C, notes, first, last):
+    F = F_all[0]
     r, p = F.shape
     scale = np.zeros(r)
     for t in range(r):

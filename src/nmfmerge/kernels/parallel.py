@@ -8,19 +8,25 @@ caller takes the first share itself, so that busy threads (several fits at once)
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from queue import SimpleQueue
 from threading import Lock, Thread
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from nmfmerge.kernels.blocks import BLOCK, kernel
+from nmfmerge.kernels.blocks import BLOCK, inlined, kernel
 
 _FLOPS_PER_THREAD = 2.5e6  # of a kernel, where waking threads pays:
 _LEAST_FLOPS = 1e7
+
+_ITEMS_PER_THREAD = 8  # of `of_each`
+
+_T = TypeVar("_T")
+_U = TypeVar("_U")
 
 # Share of the cores that BLAS gets for products of fewer flops than these; all of them beyond.
 _BLAS_SHARES = ((5e7, 1 / 2), (1e8, 5 / 8), (5e8, 3 / 4))
@@ -161,10 +167,10 @@ def over_blocks(
     Parameters
     ----------
     kernel : callable
-        Works on the blocks from first to before last, and writes what it has to tell of each
-        into ``notes[block]``.
-    F : array (r, p)
-        Factor; its columns are dealt out.
+        Works on the blocks from first to before last, counted through all starts, and writes what
+        it has to tell of each into ``notes[block]``; `start_of` tells where a block is.
+    F : array (n_starts, r, p)
+        Factor of each start; its columns are dealt out.
     n_notes : int
         How many numbers the kernel notes for a block.
     flops : float
@@ -174,9 +180,9 @@ def over_blocks(
 
     Returns
     -------
-    notes : float64 array (n_blocks, n_notes)
+    notes : float64 array (n_starts · n_blocks, n_notes)
     """
-    n = -(-F.shape[1] // width)
+    n = len(F) * -(-F.shape[2] // width)
     notes = np.empty((n, n_notes))
     shares = 1
     if flops >= _LEAST_FLOPS:
@@ -188,13 +194,23 @@ def over_blocks(
     return notes
 
 
+@inlined
+def start_of(block, p, width):
+    """The start that a block belongs to, and the first of its columns, for starts of p columns."""
+    n = -(-p // width)
+    return block // n, block % n * width
+
+
 @kernel
-def add_blocks(notes):
-    """Sum over blocks, always in their order."""
-    total = np.zeros(notes.shape[1])
-    for block in range(notes.shape[0]):
-        for t in range(notes.shape[1]):
-            total[t] += notes[block, t]
+def add_blocks(notes, n_starts):
+    """Sum over the blocks of each start, always in their order."""
+    total = np.zeros((n_starts, notes.shape[1]))
+    n = notes.shape[0] // n_starts if n_starts > 0 else 0
+    for s in range(n_starts):
+        row = total[s]
+        for block in range(s * n, (s + 1) * n):
+            for t in range(row.size):
+                row[t] += notes[block, t]
     return total
 
 
@@ -212,6 +228,18 @@ def in_threads(kernel: Callable[..., None], bounds: Sequence[int], *arguments: A
     for share in others:
         if share.error is not None:
             raise share.error
+
+
+def of_each(function: Callable[[_T], _U], items: Sequence[_T]) -> list[_U]:
+    """``function`` of each item, by several threads where there are many.
+
+    For work in libraries that release the GIL.
+    """
+    threads = min(available_threads(), len(items) // _ITEMS_PER_THREAD)
+    if threads < 2:
+        return [function(item) for item in items]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(function, items))
 
 
 def _wait(shares: Sequence[_Share]) -> None:

@@ -5,6 +5,7 @@ from scipy.linalg import cholesky
 from scipy.optimize import nnls
 
 from nmfmerge.kernels.blocks import least_curvature
+from nmfmerge.kernels.momentum import RULE
 
 
 def hals_sweep_(F, G, C):
@@ -65,6 +66,36 @@ def extrapolate_(F, previous, beta):
     swept = F.copy()
     F[:] = np.maximum(0, F + beta * (F - previous))
     previous[:] = swept
+
+
+def judge_(state, fit, WtW, HHt, ratio, norm2, rise, limit, negligible):
+    """Twin of `nmfmerge.kernels.momentum.judge_`."""
+    products = WtW.astype(np.float64) * HHt
+    whole = products.sum(axis=(1, 2))
+    now = np.maximum(0, 0.5 * norm2 - fit + 0.5 * whole)
+    rose = np.where(state.objective < limit, 0 if rise is None else rise, now - state.objective)
+    back = (rose > 0) & ~state.rest
+    grown = np.minimum(state.bound, RULE.growth * state.weight)
+    new = {
+        "objective": np.where(back, state.objective, now),
+        "bound": np.where(back, state.last_weight, np.minimum(1, RULE.bound_growth * state.bound)),
+        "last_weight": np.where(back, state.last_weight, state.weight),
+        "weight": np.where(back, state.weight / RULE.shrink, grown),
+        "rest": back,
+        "taken_back": back,
+    }
+    for name, values in new.items():
+        getattr(state, name)[:] = values
+    counts = np.einsum("itt->it", products) > negligible**2 * whole[:, None]
+    return np.where(back, np.nan, np.where(counts, ratio, 0).max(axis=1) / RULE.step_scale)
+
+
+def settle_(first, second, accepted_first, accepted_second, taken_back):
+    """Twin of `nmfmerge.kernels.momentum.settle_`."""
+    back = taken_back[:, None, None]
+    first[:] = np.where(back, accepted_first, first)
+    second[:] = np.where(back, accepted_second, second)
+    accepted_first[:] = first
 
 
 def nnls_columns(G, C):

@@ -8,6 +8,7 @@ from nmfmerge.plot.comparison import comparison
 from nmfmerge.plot.components import components
 from nmfmerge.plot.convergence import convergence
 from nmfmerge.plot.merges import merges
+from nmfmerge.plot.paired_starts import paired_starts
 from nmfmerge.plot.rank_path import rank_path
 from nmfmerge.plot.reconstruction import reconstruction
 from nmfmerge.plot.singular_values import singular_values
@@ -18,6 +19,7 @@ __all__ = [
     "components",
     "convergence",
     "merges",
+    "paired_starts",
     "rank_path",
     "reconstruction",
     "singular_values",

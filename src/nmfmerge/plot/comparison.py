@@ -41,6 +41,7 @@ def comparison(first: Factorization, second: Factorization, data: Dataset | None
         Above, the cosine of each pair, in W (bars) and in H (dots). Below, pairs over each other:
         all, or the 12 that are least alike; ``first`` broad, ``second`` thin.
     """
+    first, second = first.numpy(), second.numpy()
     if first.W.shape != second.W.shape or first.H.shape != second.H.shape:
         raise ValueError(
             f"first is W {first.W.shape}, H {first.H.shape} and second is W {second.W.shape}, H "

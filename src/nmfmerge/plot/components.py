@@ -25,6 +25,7 @@ from nmfmerge.result import Factorization
 
 MOST = 24
 _TOTAL = 6.4  # inches for the two drawings
+_NARROW = 0.01  # of the largest value: a spread that cannot be seen
 
 
 def components(
@@ -47,7 +48,9 @@ def components(
     -------
     Figure
         One row for each component, labelled with its name, or its number from 1, and its share.
+        After several starts, bands (whiskers on bars) show ± the standard deviation over them.
     """
+    result = result.numpy()
     left, right = sides(result, data)
     share = shares(result.W, result.H)
     shown = _selected(share, which)
@@ -59,13 +62,14 @@ def components(
         len(shown), 2, squeeze=False, gridspec_kw={"width_ratios": _widths(left, right)}
     )
     for row, k in zip(axes, shown, strict=True):
-        _draw_component(row, left, right, result.W[:, k], result.H[k])
+        _draw_component(row, left, right, result, k)
         row[0].set_ylabel(
             f"{shortened(result.label(k))}\n{percent(share[k])}",
             rotation=0, ha="right", va="center", labelpad=8, fontsize=SMALL, color=INK,
         )  # fmt: skip
     _label(axes, left, right)
-    _say_what_is_missing(figure, share, shown, which)
+    notes = [*_missing(share, shown, which), *_of_spread(result, shown, (left, right))]
+    figure.supxlabel(" ".join(notes), fontsize=SMALL, color=NOTE)
     return figure
 
 
@@ -92,10 +96,11 @@ def _widths(left: Side, right: Side) -> tuple[float, float]:
 
 
 def _draw_component(
-    row: Sequence[Axes], left: Side, right: Side, w: np.ndarray, h: np.ndarray
+    row: Sequence[Axes], left: Side, right: Side, result: Factorization, k: int
 ) -> None:
-    left.draw(row[0], w, BLUE)
-    right.draw(row[1], h, CRIMSON)
+    w, h, spread = result.W[:, k], result.H[k], result.spread
+    left.draw(row[0], w, BLUE, None if spread is None else spread.W[:, k])
+    right.draw(row[1], h, CRIMSON, None if spread is None else spread.H[k])
     for ax, vector in zip(row, (w, h), strict=True):
         if not np.any(vector):
             note(ax, "zero")
@@ -111,14 +116,28 @@ def _label(axes: np.ndarray, left: Side, right: Side) -> None:
                 ax.tick_params(labelbottom=False)
 
 
-def _say_what_is_missing(
-    figure: Figure, share: np.ndarray, shown: np.ndarray, which: Sequence[int] | None
-) -> None:
+def _missing(share: np.ndarray, shown: np.ndarray, which: Sequence[int] | None) -> list[str]:
     missing = len(share) - len(shown)
-    if which is None and missing > 0:
-        rest = percent(max(0.0, 100 - float(share[shown].sum())))
-        figure.supxlabel(
-            f"The {len(shown)} components with the largest share; {missing} more are not shown "
-            f"({rest} of the fit together).",
-            fontsize=SMALL, color=NOTE,
-        )  # fmt: skip
+    if which is not None or missing <= 0:
+        return []
+    rest = percent(max(0.0, 100 - float(share[shown].sum())))
+    return [
+        f"The {len(shown)} components with the largest share; {missing} more are not shown "
+        f"({rest} of the fit together)."
+    ]
+
+
+def _of_spread(
+    result: Factorization, shown: np.ndarray, both: tuple[Side, Side]
+) -> list[str]:  # fmt: skip
+    """What the bands are; nothing where there are none."""
+    marks = [{"line": "Bands", "bars": "Whiskers"}[s.kind] for s in both if s.kind != "picture"]
+    if result.spread is None or not marks:
+        return []
+    pairs = [(result.W[:, shown], result.spread.W[:, shown])] * (both[0].kind != "picture")
+    pairs += [(result.H[shown].T, result.spread.H[shown].T)] * (both[1].kind != "picture")
+    narrow = all((deviation.max(axis=0) <= _NARROW * F.max(axis=0)).all() for F, deviation in pairs)
+    return [
+        f"{' and '.join(dict.fromkeys(marks)).capitalize()}: ± the standard deviation over "
+        f"{len(result.starts)} starts" + (", too narrow to see." if narrow else ".")
+    ]

@@ -29,6 +29,7 @@ def merges(result: Factorization) -> Figure:
         Right, what each merge cost, and what further merges of the result would cost.
         A sentence instead where nothing was merged.
     """
+    result = result.numpy()
     tree = result.merges
     if tree is None or len(tree.pairs) == 0:
         return words("No components were merged in this run.")

@@ -32,6 +32,7 @@ def reconstruction(result: Factorization, data: Dataset) -> Figure:
     Figure
         Three panels. The scale of X and WH goes with the square root where most of X is small.
     """
+    result = result.numpy()
     if data.X is None:
         raise ValueError("data has no X (only its axes); expected the matrix that was factorized")
     left, right = sides(result, data)

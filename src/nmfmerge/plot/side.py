@@ -9,11 +9,12 @@ from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
 from nmfmerge.datasets.base import Axis, Dataset
-from nmfmerge.plot.style import NOTE, SMALL, no_spines, shortened, tidy
+from nmfmerge.plot.style import INK, NOTE, SMALL, no_spines, shortened, tidy
 from nmfmerge.result import Factorization
 
 N_BARS = 6
 _LONG = 5000  # lines of more points are drawn as pixels in vector files
+_MOST_SPREAD = 1.6  # times the largest value: a band is cut off where it goes higher
 Kind = Literal["line", "bars", "picture"]
 
 
@@ -42,9 +43,16 @@ class Side:
             return float(np.clip(self.height * columns / rows, 0.2 * total, 0.6 * total))
         return 0.5 * total
 
-    def draw(self, ax: Axes, vector: np.ndarray, colour: str) -> None:
-        """Draw one column of W or row of H."""
+    def draw(
+        self, ax: Axes, vector: np.ndarray, colour: str, spread: np.ndarray | None = None
+    ) -> None:
+        """Draw one column of W or row of H, with ± its spread where one is known.
+
+        Lines get a band and bars a whisker; pictures show no spread.
+        """
         _DRAW[self.kind](self, ax, [vector], [colour])
+        if spread is not None and self.kind != "picture":
+            _DRAW_SPREAD[self.kind](self, ax, vector, spread, colour)
 
     def draw_pair(
         self, ax: Axes, first: np.ndarray, second: np.ndarray, colours: tuple[str, str]
@@ -98,9 +106,14 @@ def _side(data: Dataset, axis: Axis) -> Side:
     return Side(axis, "line" if values.dtype.kind in "iufM" else "bars")
 
 
+def _order(x: np.ndarray) -> slice | np.ndarray:
+    """What sorts the values of an axis."""
+    return slice(None) if np.all(x[1:] >= x[:-1]) else np.argsort(x, kind="stable")
+
+
 def _line(side: Side, ax: Axes, vectors: list[np.ndarray], colours: list[str]) -> None:
     x = np.asarray(side.axis.values)
-    order = slice(None) if np.all(x[1:] >= x[:-1]) else np.argsort(x, kind="stable")
+    order = _order(x)
     thin = 1.0 if len(x) <= 1000 else 0.6
     widths = [thin] if len(vectors) == 1 else [2.6, thin]
     for vector, colour, width in zip(vectors, colours, widths, strict=True):
@@ -125,6 +138,19 @@ def _line(side: Side, ax: Axes, vectors: list[np.ndarray], colours: list[str]) -
     _few_ticks(ax, dates=x.dtype.kind == "M")
 
 
+def _band(side: Side, ax: Axes, vector: np.ndarray, spread: np.ndarray, colour: str) -> None:
+    x = np.asarray(side.axis.values)
+    order = _order(x)
+    low, high = np.maximum(vector - spread, 0)[order], (vector + spread)[order]
+    ax.fill_between(
+        x[order], low, high, color=colour, alpha=0.35, lw=0, gid="spread",
+        rasterized=len(x) > _LONG,
+    )  # fmt: skip
+    largest, top = float(vector.max(initial=0)), float(high.max(initial=0))
+    if largest > 0:
+        ax.set_ylim(0, 1.06 * min(top, _MOST_SPREAD * largest))
+
+
 def _few_ticks(ax: Axes, dates: bool) -> None:
     if not dates:
         ax.locator_params(axis="x", nbins=6)
@@ -135,9 +161,14 @@ def _few_ticks(ax: Axes, dates: bool) -> None:
     ax.xaxis.get_offset_text().set_fontsize(SMALL - 1)
 
 
+def _longest(strength: np.ndarray) -> np.ndarray:
+    """The entries that get a bar."""
+    return np.argsort(-strength, kind="stable")[:N_BARS]
+
+
 def _bars(side: Side, ax: Axes, vectors: list[np.ndarray], colours: list[str]) -> None:
     strength = np.sum([vector.astype(np.float64) for vector in vectors], axis=0)
-    top = np.argsort(-strength, kind="stable")[:N_BARS]
+    top = _longest(strength)
     thick = 0.72 / len(vectors)
     for i, (vector, colour) in enumerate(zip(vectors, colours, strict=True)):
         offset = (i - (len(vectors) - 1) / 2) * thick
@@ -150,6 +181,14 @@ def _bars(side: Side, ax: Axes, vectors: list[np.ndarray], colours: list[str]) -
     ax.set_xlim(0, None if largest > 0 else 1)
     ax.set_xticks([])
     ax.spines["bottom"].set_visible(False)
+
+
+def _whiskers(side: Side, ax: Axes, vector: np.ndarray, spread: np.ndarray, colour: str) -> None:
+    top = _longest(vector.astype(np.float64))
+    low = np.maximum(vector - spread, 0)[top]
+    ax.hlines(np.arange(len(top)), low, (vector + spread)[top], color=INK, lw=1.1, gid="spread")
+    largest, end = float(vector.max(initial=0)), float((vector + spread)[top].max(initial=0))
+    ax.set_xlim(0, 1.05 * min(end, _MOST_SPREAD * largest) if largest > 0 else 1)
 
 
 def _picture(side: Side, ax: Axes, vectors: list[np.ndarray], colours: list[str]) -> None:
@@ -165,6 +204,7 @@ def _picture(side: Side, ax: Axes, vectors: list[np.ndarray], colours: list[str]
 
 
 _DRAW = {"line": _line, "bars": _bars, "picture": _picture}
+_DRAW_SPREAD = {"line": _band, "bars": _whiskers}
 
 
 def note(ax: Axes, text: str) -> None:

@@ -7,6 +7,7 @@ from nmfmerge.kernels import gram64
 from nmfmerge.metrics import next_merges, shares
 from nmfmerge.plot.merges import norm2
 from nmfmerge.plot.side import sides
+from nmfmerge.report import stability
 from nmfmerge.report.words import count, ended, number, percent, several
 from nmfmerge.result import Factorization, Status
 
@@ -33,7 +34,10 @@ def warnings_of(result: Factorization, data: Dataset | None = None) -> list[str]
     sentences : list of str
         Empty where nothing was found.
     """
-    checks = (_not_converged, _zero, _weak, _parallel, _mergeable, _missing, _exact, _full_rank)
+    checks = (
+        _not_converged, stability.care, _zero, _weak, _parallel, _mergeable, _missing, _exact,
+        _full_rank,
+    )  # fmt: skip
     names = _names(result, data)
     return [sentence for check in checks for sentence in check(result, names)]
 
@@ -132,8 +136,9 @@ def _mergeable(result: Factorization, names: list[str]) -> list[str]:
 
 
 def _missing(result: Factorization, names: list[str]) -> list[str]:
+    """Whether what was added was needed, and other starts do not tell that it was enough."""
     values = result.generalized_singular_values
-    if len(values) == 0 or np.min(values) < MISSING:
+    if len(values) == 0 or np.min(values) < MISSING or stability.all_agree(result):
         return []
     which = (
         "the component that was added points"

@@ -21,6 +21,8 @@ def draw(
         drawn["merges"] = plot.merges(result)
     if result.generalized_singular_values.size:
         drawn["singular-values"] = plot.singular_values(result)
+    if result.starts:
+        drawn["starts"] = plot.starts(result)
     if path is not None:
         drawn["rank-path"] = plot.rank_path(path, result.n_components)
     return drawn

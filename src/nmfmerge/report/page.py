@@ -19,6 +19,7 @@ from nmfmerge.result_path import RankPath
 _SECTIONS: dict[str, tuple[str, Callable[[Story], str]]] = {
     "summary": ("Summary", sections.summary),
     "rank": ("Which rank?", sections.rank),
+    "starts": ("From several starts", sections.starts),
     "components": ("Components", sections.components),
     "fit": ("Fit", sections.fit),
     "convergence": ("Convergence", sections.convergence),
@@ -59,6 +60,7 @@ def page(
     html : str
         The page; write it to a file in UTF-8.
     """
+    result = result.numpy()
     known = {k: v for k, v in (about or {}).items() if v is not None}
     story = Story(
         result, data, known, draw(result, data, path) if figures is None else figures, path

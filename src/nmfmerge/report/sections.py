@@ -12,10 +12,11 @@ from nmfmerge.datasets.base import Dataset
 from nmfmerge.metrics import next_merges, shares
 from nmfmerge.plot.merges import leaf_names, norm2, roots
 from nmfmerge.plot.side import Side, sides
+from nmfmerge.report import stability
 from nmfmerge.report.care import warnings_of
 from nmfmerge.report.markup import bullets, code, facts, figure, paragraph, table
 from nmfmerge.report.words import count, ended, percent, seconds, several
-from nmfmerge.result import Factorization
+from nmfmerge.result import SAME_COMPONENT, Factorization
 from nmfmerge.result_path import RankPath
 
 
@@ -33,8 +34,8 @@ class Story:
 _SETTINGS = {
     "n_extra": "Extra components",
     "solver": "Solver",
-    "init": "Start",
-    "starts": "Starts",
+    "init": "First start",
+    "n_init": "Starts",
     "tol": "Tolerance",
     "tol_intermediate": "Tolerance of the earlier stages",
     "max_iter": "Most iterations of a stage",
@@ -106,7 +107,9 @@ def _stages(result: Factorization) -> str:
         for stage in result.stages
     )
     head = ("Stage", "Components", "Iterations", "Fitting error", "Time", "Ended")
-    return table(head, rows, "The stages of the run", text=(0, 5))
+    n = len(result.starts)
+    of_best = f"The stages of the best start; times are those of all {n} starts together"
+    return table(head, rows, of_best if n else "The stages of the run", text=(0, 5))
 
 
 def rank(story: Story) -> str:
@@ -145,6 +148,47 @@ def rank(story: Story) -> str:
     return intro + said + drawn + table(head, rows, "Every rank of the path")
 
 
+def starts(story: Story) -> str:
+    """What the other starts came to; nothing if there was one."""
+    result = story.result
+    if not result.starts:
+        return ""
+    drawn = figure(
+        story.figures["starts"],
+        f"Fitting error of {len(result.starts)} starts, and the similarity of their components to "
+        "those of the best",
+        "Each row is a start. Left: by how much its error exceeds the best one, in percent of that "
+        "(on a logarithmic scale). Right: similarity of its components to those of the best start, "
+        "from 0 to 1 (the product of the cosines of their columns of W and rows of H, matched one "
+        f"to one); from {SAME_COMPONENT} on, a component counts as found.",
+    )
+    return paragraph(stability.lead(result), _kept_start(result)) + drawn + _start_table(result)
+
+
+def _kept_start(result: Factorization) -> str:
+    kept = result.starts[result.best_start].name
+    return f"This page shows the best of them, start {result.best_start + 1} ({kept})."
+
+
+def _start_table(result: Factorization) -> str:
+    rows = (
+        (
+            f"{i}, the best" if i == result.best_start + 1 else i,
+            start.init,
+            "–" if start.seed is None else start.seed,
+            f"{start.fitting_error:.6g} %",
+            f"{start.n_iter:,}",
+            f"{start.n_found} of {result.n_components}",
+            ended(start.status),
+        )
+        for i, start in enumerate(result.starts, 1)
+    )
+    head = (
+        "Start", "Began with", "Seed", "Fitting error", "Iterations", "Components found", "Ended",
+    )  # fmt: skip
+    return table(head, rows, "What each start came to", text=(0, 1, 6))
+
+
 def components(story: Story) -> str:
     """Every component, drawn and in numbers."""
     result, data = story.result, story.data
@@ -160,7 +204,7 @@ def components(story: Story) -> str:
         f"{left.axis.label}, rows of H along {right.axis.label}",
         "Each row is a component: its column of W on the left, its row of H on the right, each "
         f"drawn to its own largest value. Components are {named} and sorted by their share of the "
-        "fit, which is that of the sum of squares of WH.",
+        f"fit, which is that of the sum of squares of WH.{_bands(result, (left, right))}",
     )
     rows = (
         (
@@ -178,6 +222,16 @@ def components(story: Story) -> str:
         f"Peak: {left.axis.name}", f"Peak: {right.axis.name}", "Zeros in W", "Zeros in H",
     )  # fmt: skip
     return drawn + table(head, rows, "Components by share of the fit")
+
+
+def _bands(result: Factorization, both: tuple[Side, Side]) -> str:
+    """What bands and whiskers are, where some are drawn."""
+    if result.spread is None or all(side.kind == "picture" for side in both):
+        return ""
+    return (
+        " The bands around lines (whiskers on bars) are ± the standard deviation over the starts, "
+        "whose components were matched with these and scaled to their size."
+    )
 
 
 def _share(share: float) -> str:
@@ -214,7 +268,7 @@ def convergence(story: Story) -> str:
         "Fitting error and step against time, with the stages shaded",
         "Above, the fitting error where it was computed: after each stage at least. Below, the "
         "largest relative change of a component in an iteration; a stage ends when it falls below "
-        "its tolerance.",
+        f"its tolerance.{' All of it is that of the best start.' * bool(story.result.starts)}",
     )
 
 
@@ -310,7 +364,7 @@ def gain(story: Story) -> str:
             + sentence
         )
     drawn = figure(
-        plot.starts(standard.tolist(), merged.tolist()),
+        plot.paired_starts(standard.tolist(), merged.tolist()),
         "Fitting error of standard NMF and of NMF-Merge for each start",
     )
     return paragraph(sentence) + drawn

@@ -5,7 +5,7 @@ from nmfmerge.solvers.alspgrad import ALSPGrad
 from nmfmerge.solvers.base import Solver
 from nmfmerge.solvers.gcd import GCD
 from nmfmerge.solvers.hals import HALS
-from nmfmerge.solvers.loop import Limits, Loop, Outcome, OutOfTime, Progress
+from nmfmerge.solvers.loop import Limits, Loop, LoopState, Outcome, OutOfTime, Progress
 from nmfmerge.solvers.mu import MU
 from nmfmerge.solvers.point import Point
 
@@ -26,6 +26,7 @@ __all__ = [
     "AcceleratedHALS",
     "Limits",
     "Loop",
+    "LoopState",
     "OutOfTime",
     "Outcome",
     "Point",

@@ -7,186 +7,195 @@ where the objective is a small difference of large numbers, the rise is summed f
 the step rule is calibrated so that ``tol`` means what it means for HALS.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
-from nmfmerge.kernels import extrapolate_, hals_sweep_, inner_product
+from nmfmerge.data import Array
+from nmfmerge.solvers.base import Norms, Solver
 from nmfmerge.solvers.hals import HALS
 from nmfmerge.solvers.point import Point, Side
 
-_SWITCH = 1e-2  # plain HALS until no component moves more: it decides which optimum is reached
 _SWEEPS = 4
 _WEIGHT = 0.5  # of the first extrapolation
-_GROWTH = 1.05  # of the weight, after a step that was accepted
-_BOUND_GROWTH = 1.01  # of its bound
-_SHRINK = 1.5  # of the weight, after a step that was taken back
-_STEP_SCALE = 2.0  # the displacement of the first sweep, over this, compares with HALS's step
-_COLUMNS = 1024  # at a time, so that what is computed of them is small beside a factor
 _CANCELS = 1e5  # times eps·‖X‖²: a smaller objective is too inexact to compare with another
 
 
-class AcceleratedHALS(HALS):
-    """Plain HALS at first, then extrapolated HALS with several sweeps per cross product."""
+class AcceleratedHALS(Solver):
+    """Extrapolated HALS with several sweeps per cross product, after plain HALS at first.
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._momentum: _Momentum | None = None
+    Plain HALS decides which optimum is reached. Then every pass is a trial: both factors are
+    extrapolated along their last move and swept. A start whose objective rose goes back to where it
+    was, and its next pass, without extrapolation, completes the iteration.
+    """
 
-    def iterate(self, point: Point) -> float:
-        """Update both factors; return the displacement to compare with HALS's."""
-        if self._momentum is not None:
-            self._extrapolated_step(point, self._momentum)
-            return self.largest_step(point) / _STEP_SCALE
-        step = super().iterate(point)
-        if step <= _SWITCH:
-            self._momentum = _Momentum.at(point)
+    name = "accelerated"
+    can_wait = True
+    warm_up = HALS
+    warm_up_tol = 1e-2
+
+    def __init__(self, point: Point) -> None:
+        super().__init__(point)
+        m, n = point.data.shape
+        # The first side to be updated needs one more copy than the other, so it is the smaller one.
+        self.sides: tuple[Side, Side] = ("W", "H") if m <= n else ("H", "W")
+        self._momentum = _Momentum.at(point, self.sides)
+        self._to_host = point.kernels.to_host
+        self._untried = True  # the first pass is plain: there is no last move yet
+        self._sums_rise = False
+        self._decrease: Array = 0.0
+        self._fit: Array | None = None
+
+    def update_(self, point: Point, F: Array, G: Array, C: Array) -> Norms:
+        """Sweep several times over the components."""
+        sweep = point.kernels.hals_sweep_(F, G, C, _SWEEPS, point.active)
+        moved, total, self._decrease = sweep[:3]
+        self._fit = point.kernels.fit_noted(sweep)
+        return moved, total
+
+    def graph_key(self) -> object:
+        """The first pass, and those near an exact fit, are not like the others."""
+        return self._untried, self._sums_rise
+
+    def look(self, point: Point) -> None:
+        """See whether some start is so near an exact fit that the rise must be summed."""
+        objective = point.kernels.to_host(self._momentum.objective)
+        self._sums_rise = bool((objective < self._limit(point)).any())
+
+    def iterate(self, point: Point) -> Array:
+        """Try a step from every start; return the displacement to compare with HALS's."""
+        k, momentum = point.kernels, self._momentum
+        first, second = self.sides
+        weight = momentum.next_weight()
+        if point.active is not None:
+            weight *= point.active
+        self.clear_steps(point)
+        rise = self._push(point, second, weight)
+        rise = self._sweep(point, first, rise)
+        rise = self._push(point, first, weight, rise)
+        rise = self._sweep(point, second, rise)
+        self._untried = False
+        step = k.judge_(
+            momentum, point.fit(second, self._fit), point.gram("W"), point.gram("H"), self._ratio,
+            point.data.norm2, rise, self._limit(point), point.negligible, point.active,
+        )  # fmt: skip
+        k.settle_(
+            point.factor(first), point.factor(second), momentum.accepted,
+            momentum.swept[second], momentum.taken_back,
+        )  # fmt: skip
         return step
 
-    def tidy_(self, point: Point) -> None:
-        """Go back to the last accepted point if the present one is worse."""
-        if self._momentum is not None:
-            cut_off = point.Wt.copy(), point.H.copy(), point.objective()
-            self._momentum.go_back_(point)
-            if cut_off[2] < point.objective():
-                point.replace(*cut_off[:2])
+    def passes(self, point: Point, tol: float, n: int) -> np.ndarray:
+        """Iterate ``n`` times, and note where products are not those of the point any more."""
+        steps = super().passes(point, tol, n)
+        if np.isnan(steps[-1]).any():  # factors were put back
+            point.changed("W")
+            point.changed("H")
+        return steps
 
-    def state(self) -> dict[str, np.ndarray]:
-        """The momentum, once there is one."""
-        return self._momentum.as_arrays() if self._momentum is not None else {}
+    def _limit(self, point: Point) -> float:
+        return _CANCELS * point.eps * point.data.norm2
 
-    def continue_from(self, point: Point, state: dict[str, np.ndarray]) -> None:
-        """Take up the momentum of another solver."""
-        self._momentum = _Momentum.from_arrays(point, state) if state else None
-
-    def _extrapolated_step(self, point: Point, momentum: "_Momentum") -> None:
-        """Extrapolate and sweep; if the objective rises, go back and sweep from there instead."""
-        if momentum.rest:
-            self._try(point, momentum, 0.0)
-        elif self._try(point, momentum, momentum.weight) > 0:
-            momentum.restart_(point)
-            self._try(point, momentum, 0.0)
-        momentum.accept_(point)
-
-    def _try(self, point: Point, momentum: "_Momentum", weight: float) -> float:
-        """One iteration over both factors; return by how much the objective rose."""
-        cancels = momentum.objective < _CANCELS * point.eps * point.data.norm2
-        first, second = momentum.sides
-        self.clear_steps(point)
-        rise = self._push(point, momentum, second, weight, cancels)
-        rise -= self._sweep(point, first)
-        rise += self._push(point, momentum, first, weight, cancels)
-        rise -= self._sweep(point, second)
-        return rise if cancels else point.objective() - momentum.objective
-
-    def _sweep(self, point: Point, side: Side) -> float:
-        """Sweep over one factor; return by how much the objective fell."""
-        F, G, C = point.subproblem(side)
-        if len(F) == 0:  # all are held
-            return 0.0
-        moved, total, decrease = hals_sweep_(F, G, C, _SWEEPS)
-        self.note_steps(point, side, moved, total)
-        point.put(side, F)
-        return decrease
+    def _sweep(self, point: Point, side: Side, rise: Array | None) -> Array | None:
+        """Sweep over one factor; return ``rise`` less what the objective fell by."""
+        self._decrease, self._fit = 0.0, None
+        self.update(point, side)
+        return None if rise is None else rise - self._decrease
 
     def _push(
-        self, point: Point, momentum: "_Momentum", side: Side, weight: float, cancels: bool
-    ) -> float:
-        """Extrapolate one factor along its last move; return the rise of the objective if asked."""
-        F, swept = point.factor(side), momentum.swept[side]
-        if weight == 0:
+        self, point: Point, side: Side, weight: Array, rise: Array | None = None
+    ) -> Array | None:
+        """Extrapolate one factor along its last move; add what the objective rises by."""
+        F, swept = point.factor(side), self._momentum.swept[side]
+        if self._untried:
             swept[:] = F
-            return 0.0
-        extrapolate_(F, swept, F.dtype.type(weight))
-        rise = _rise(*point.subproblem(side), point.free(side, swept)) if cancels else 0.0
+            return None
+        point.kernels.extrapolate_(F, swept, weight)
+        if self._sums_rise:
+            more = point.kernels.rise(*point.subproblem(side), point.free(side, swept))
+            rise = more if rise is None else rise + more
         point.changed(side)
         return rise
 
+    def tidy_(self, point: Point) -> None:
+        """Go back to the last accepted point where the present one is worse."""
+        to_host, momentum = point.kernels.to_host, self._momentum
+        cut_off = [point.kernels.copy(point.factor(side)) for side in self.sides]
+        objectives = to_host(point.objective())
+        accepted = (momentum.accepted, momentum.swept[self.sides[1]])
+        for side, F in zip(self.sides, accepted, strict=True):
+            point.factor(side)[:] = F
+            point.changed(side)
+        better = np.flatnonzero(objectives < to_host(point.objective())).tolist()
+        for side, F in zip(self.sides, cut_off, strict=True):
+            point.factor(side)[better] = F[better]
+            point.changed(side)
 
-def _rise(F: np.ndarray, G: np.ndarray, C: np.ndarray, old: np.ndarray) -> float:
-    """½⟨F, G F⟩ − ⟨C, F⟩ less its value at ``old``: the gradient between the two, along the step.
+    def select(self, point: Point, rows: Sequence[int]) -> None:
+        """Keep the momentum of some starts only."""
+        super().select(point, rows)
+        self._momentum = self._momentum.select(point, rows)
 
-    Rounding is relative to the step here, not to the objective.
-    """
-    rise = 0.0
-    for start in range(0, F.shape[1], _COLUMNS):
-        part = slice(start, start + _COLUMNS)
-        new, before = F[:, part], old[:, part]
-        gradient = G @ (F.dtype.type(0.5) * (new + before)) - C[:, part]
-        rise += inner_product(gradient, new - before)
-    return rise
+    def state(self) -> dict[str, np.ndarray]:
+        """The momentum, on the host."""
+        return {name: self._to_host(A) for name, A in self._momentum.as_arrays().items()}
+
+    def continue_from(self, point: Point, state: dict[str, np.ndarray]) -> None:
+        """Take up the momentum of another solver."""
+        placed = {name: point.kernels.from_host(A, point.H) for name, A in state.items()}
+        self._momentum = _Momentum.from_arrays(placed)
+        self._untried = False
 
 
 @dataclass
 class _Momentum:
     """The last accepted point, the last swept factors, and the weight of their difference.
 
-    The first of the two sides to be updated is extrapolated before the other is. It needs one more
-    copy than the other (``accepted``), so it is the smaller one.
+    Of the accepted point, the factor that is updated first is kept in ``accepted``, the other in
+    ``swept``. Everything else is a number for each start.
     """
 
-    sides: tuple[Side, Side]
-    swept: dict[Side, np.ndarray]
-    accepted: np.ndarray
-    objective: float = np.inf
-    weight: float = _WEIGHT
-    bound: float = 1.0
-    last_weight: float = _WEIGHT
-    rest: bool = True  # the first step is plain: there is no last move yet
+    swept: dict[Side, Array]
+    accepted: Array
+    objective: Array
+    weight: Array
+    bound: Array
+    last_weight: Array
+    rest: Array  # whether the next step is not extrapolated
+    taken_back: Array  # whether the last step was
 
     @classmethod
-    def at(cls, point: Point) -> "_Momentum":
-        m, n = point.data.shape
-        sides: tuple[Side, Side] = ("W", "H") if m <= n else ("H", "W")
-        swept = {side: point.factor(side).copy() for side in sides}
-        return cls(sides, swept, accepted=point.factor(sides[0]).copy())
-
-    def accept_(self, point: Point) -> None:
-        """Make the present point the one to go back to, and extrapolate further from it."""
-        self.accepted[:] = point.factor(self.sides[0])
-        self.objective = point.objective()
-        self.rest = False
-        self.last_weight = self.weight
-        self.weight = min(self.bound, _GROWTH * self.weight)
-        self.bound = min(1.0, _BOUND_GROWTH * self.bound)
-
-    def restart_(self, point: Point) -> None:
-        """Go back to the accepted point, and extrapolate less from there."""
-        self.go_back_(point)
-        self.bound = self.last_weight
-        self.weight /= _SHRINK
-
-    def go_back_(self, point: Point) -> None:
-        """Put the accepted point in place."""
-        first, second = self.sides
-        accepted = {first: self.accepted, second: self.swept[second]}
-        point.replace(accepted["W"], accepted["H"])
-
-    def as_arrays(self) -> dict[str, np.ndarray]:
-        """Everything, as arrays."""
-        scalars = [self.objective, self.weight, self.bound, self.last_weight, self.rest]
-        return {
-            "scalars": np.array(scalars, dtype=np.float64),
-            "accepted": self.accepted,
-            **{f"swept {side}": F for side, F in self.swept.items()},
-        }
-
-    @classmethod
-    def from_arrays(cls, point: Point, arrays: dict[str, np.ndarray]) -> "_Momentum":
-        """Undo `as_arrays`; refuse arrays of other names, shapes or types."""
-        momentum = cls.at(point)
-        if _layout(arrays) != _layout(momentum.as_arrays()):
-            raise ValueError(
-                "the state of the solver in the checkpoint does not fit the data; delete the "
-                "checkpoint to begin anew"
-            )
-        objective, weight, bound, last_weight, rest = arrays["scalars"].tolist()
-        swept = {side: arrays[f"swept {side}"] for side in momentum.sides}
+    def at(cls, point: Point, sides: tuple[Side, Side]) -> "_Momentum":
+        """The momentum of a point at rest."""
+        starts = (np.inf, _WEIGHT, 1.0, _WEIGHT, True, False)
         return cls(
-            momentum.sides, swept, arrays["accepted"],
-            objective, weight, bound, last_weight, bool(rest),
-        )  # fmt: skip
+            {side: point.kernels.copy(point.factor(side)) for side in sides},
+            point.kernels.copy(point.factor(sides[0])),
+            *(point.kernels.numbers(point.n_starts, value, point.H) for value in starts),
+        )
+
+    def next_weight(self) -> Array:
+        """The weight of the next extrapolation, zero where the point rests."""
+        return self.weight * ~self.rest
+
+    def select(self, point: Point, rows: Sequence[int]) -> "_Momentum":
+        """The momentum of some starts."""
+        take = point.kernels.take
+        swept = {side: take(F, rows) for side, F in self.swept.items()}
+        return _Momentum(swept, *(take(getattr(self, name), rows) for name in _ARRAYS))
+
+    def as_arrays(self) -> dict[str, Array]:
+        """Everything, as arrays."""
+        own = {name.replace("_", " "): getattr(self, name) for name in _ARRAYS}
+        return own | {f"swept {side}": F for side, F in self.swept.items()}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, Array]) -> "_Momentum":
+        """Undo `as_arrays`."""
+        swept: dict[Side, Any] = {side: arrays[f"swept {side}"] for side in ("W", "H")}
+        return cls(swept, *(arrays[name.replace("_", " ")] for name in _ARRAYS))
 
 
-def _layout(arrays: dict[str, np.ndarray]) -> dict[str, str]:
-    return {name: f"{array.dtype}{array.shape}" for name, array in arrays.items()}
+_ARRAYS = [field.name for field in fields(_Momentum) if field.name != "swept"]

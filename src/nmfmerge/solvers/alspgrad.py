@@ -2,8 +2,10 @@
 
 import numpy as np
 
+from nmfmerge.data import Array
 from nmfmerge.kernels import inner_product, projected_norm, projected_step_
 from nmfmerge.solvers.base import Norms, Solver
+from nmfmerge.solvers.point import Point
 
 _BETA = 0.2
 _SIGMA = 0.01
@@ -28,14 +30,22 @@ class ALSPGrad(Solver):
     α on F' is one of length α/G_tt on row t of F, and slope and curve are the same for both.
     """
 
+    name = "alspgrad"
+    on_devices = False
     order = ("H", "W")
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, point: Point) -> None:
+        super().__init__(point)
         self._trials: dict[tuple[int, ...], list[_Trial]] = {}
 
-    def update_(self, F: np.ndarray, G: np.ndarray, C: np.ndarray) -> Norms:
-        """Solve one nonnegative least-squares subproblem to the tolerance of this solver."""
+    def update_(self, point: Point, F: Array, G: Array, C: Array) -> Norms:
+        """Solve the nonnegative least-squares subproblems to the tolerance of this solver."""
+        norms = [self._solve_(*subproblem) for subproblem in zip(F, G, C, strict=True)]
+        moved, total = zip(*norms, strict=True)
+        return np.stack(moved), np.stack(total)
+
+    def _solve_(self, F: np.ndarray, G: np.ndarray, C: np.ndarray) -> Norms:
+        """Solve the subproblem of one start."""
         if F.shape not in self._trials:
             self._trials[F.shape] = [_Trial(F), _Trial(F)]
         old = F.copy()

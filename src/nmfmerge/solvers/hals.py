@@ -1,15 +1,16 @@
 """HALS: fast hierarchical alternating least squares (Cichocki & Phan 2009)."""
 
-import numpy as np
-
-from nmfmerge.kernels import hals_sweep_
+from nmfmerge.data import Array
 from nmfmerge.solvers.base import Norms, Solver
+from nmfmerge.solvers.point import Point
 
 
 class HALS(Solver):
     """Cyclic coordinate descent over components, W first."""
 
-    def update_(self, F: np.ndarray, G: np.ndarray, C: np.ndarray) -> Norms:
+    name = "hals"
+    can_wait = True
+
+    def update_(self, point: Point, F: Array, G: Array, C: Array) -> Norms:
         """Sweep once over the components."""
-        moved, total, _ = hals_sweep_(F, G, C)
-        return moved, total
+        return point.kernels.hals_sweep_(F, G, C, 1, point.active)[:2]

@@ -1,6 +1,7 @@
 """The loop that all solvers share: iterate, stop, record, call back."""
 
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from nmfmerge import validation as check
+from nmfmerge.data import Array
 from nmfmerge.result import History, Status
 from nmfmerge.solvers.base import Solver
 from nmfmerge.solvers.point import Point
@@ -43,6 +45,11 @@ class Limits:
             ),
         )
 
+    @property
+    def watches(self) -> bool:
+        """Whether somebody looks at every iteration."""
+        return self.callback is not None or self.verbose > 1
+
     def elapsed(self) -> float:
         """Seconds since the run began."""
         return perf_counter() - self.began
@@ -73,6 +80,8 @@ class Progress:
         The stage ends when ``step`` is at most this.
     seconds : float
         Time since the run began.
+    start : int
+        Which of several starts this is, counted from 0.
     """
 
     stage: str
@@ -80,14 +89,16 @@ class Progress:
     step: float
     tol: float
     seconds: float
+    start: int
     _point: Point = field(repr=False)
+    _row: int = field(repr=False)
     _fitting_error: float = field(default=float("nan"), repr=False)
 
     @property
     def fitting_error(self) -> float:
         """100·‖X − WH‖²/‖X‖², computed when asked for."""
         if np.isnan(self._fitting_error):
-            self._fitting_error = self._point.fitting_error()
+            self._fitting_error = float(self._point.fitting_errors()[self._row])
         return self._fitting_error
 
     def __str__(self) -> str:
@@ -97,20 +108,17 @@ class Progress:
         )
 
     @property
-    def W(self) -> np.ndarray:
+    def W(self) -> Array:
         """Present W (m × r), read-only: copy what is to be kept."""
-        return self._of_X(self._point.Wt.T)
+        return self._of_X(self._point.Wt[self._row]).T
 
     @property
-    def H(self) -> np.ndarray:
+    def H(self) -> Array:
         """Present H (r × n), read-only: copy what is to be kept."""
-        return self._of_X(self._point.H)
+        return self._of_X(self._point.H[self._row])
 
-    def _of_X(self, F: np.ndarray) -> np.ndarray:
-        unit = self._point.data.unit
-        view = F.view() if unit == 1 else F * F.dtype.type(unit)
-        view.flags.writeable = False
-        return view
+    def _of_X(self, F: Array) -> Array:
+        return self._point.data.shown(F)
 
 
 @dataclass(frozen=True)
@@ -134,75 +142,283 @@ class Outcome:
         return Outcome(Status.DONE, History.joined(histories))
 
 
-class Loop:
-    """Iterations of a solver on a point, until the step rule holds or a limit is reached.
+@dataclass(eq=False)
+class LoopState:
+    """Where a loop stands between two passes."""
 
-    The step rule: ‖new − old‖ ≤ tol·‖new + old‖ for every column of W and row of H.
-    Iterating over the loop runs the solver, one iteration at a time. Between two iterations the
-    history is complete, and another loop that gets it as ``before`` could continue.
+    Wt: np.ndarray
+    H: np.ndarray
+    histories: list[History]
+    statuses: list[Status | None]  # None for starts that can go on
+    phases: list[int]  # 0 in the warm-up, if there is one
+    solvers: list[dict[str, np.ndarray]]  # what the solver needs to go on with a start
+
+
+class _Record:
+    """What was recorded of one start, and how it ended."""
+
+    def __init__(self) -> None:
+        self.steps: list[float] = []
+        self.seconds: list[float] = []
+        self.errors: list[float] = []
+        self.status: Status | None = None
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether the start has not ended, or with a limit that may be raised."""
+        return self.status in (None, Status.MAX_ITER, Status.MAX_TIME)
+
+    def history(self) -> History:
+        """What was recorded so far."""
+        return History.of(self.steps, self.seconds, self.errors)
+
+
+class Loop:
+    """Iterations of a solver on a batch of starts, until the step rule holds or a limit is reached.
+
+    The step rule: ‖new − old‖ ≤ tol·‖new + old‖ for every column of W and row of H. A start for
+    which it holds leaves the batch. Iterating over the loop runs the solver, one pass at a time.
+    Between two passes the history is complete, and another loop could continue from `state`.
+    A solver that has a warm-up begins when all starts are through that.
+
+    Attributes
+    ----------
+    point : Point
+        The starts that are iterated now; after the end, all of them in their order.
     """
 
     def __init__(
         self,
-        solver: Solver,
+        solver: type[Solver],
         point: Point,
         *,
         stage: str,
         tol: float,
         limits: Limits,
-        before: History | None = None,
+        before: LoopState | None = None,
+        first_start: int = 0,
     ) -> None:
-        self.solver, self.point = solver, point
+        self.point = point
         self.stage, self.tol, self.limits = stage, tol, limits
-        self._steps, self._seconds, self._errors = before.as_lists() if before else ([], [], [])
-        self._status: Status | None = None
+        self._first_start = first_start  # the number that callbacks know the first by
+        self._records = [_Record() for _ in range(point.n_starts)]
+        self._rows = list(range(point.n_starts))  # which start each row of the point is
+        self._live: list[int] = []  # those of them that are iterated
+        self._aside: dict[int, tuple[Array, Array]] = {}  # factors of starts not in the point
+        self._phases = [(solver, 0.0)]
+        if solver.warm_up is not None:
+            self._phases.insert(0, (solver.warm_up, solver.warm_up_tol))
+        self._phase_of = [0] * point.n_starts
+        self._solver: Solver | None = None
+        self._solver_starts: list[int] = []  # which start each row of the solver is
+        self._kept: dict[int, dict[str, np.ndarray]] = {}  # what solvers need to go on with a start
+        if before is not None:
+            self._continue_from(before)
 
     def __iter__(self) -> Iterator["Loop"]:
-        self._check_limits()
-        while self._status is None:
-            progress = self._iterate()
-            if self._status is None and progress.step <= self.tol:
-                self._status = Status.CONVERGED
-            if self._status is None:
-                yield self
-                self._check_limits()
+        for phase, (solver, least) in enumerate(self._phases):
+            self._begin(phase, solver)
+            self._check_limits()
+            while self._live:
+                self._pass(max(self.tol, least))
+                if self._live:
+                    yield self
+                    self._check_limits()
+        self._regroup(list(range(len(self._records))))
 
-    def run(self) -> Outcome:
+    def run(self) -> list[Outcome]:
         """Iterate to the end."""
         for _ in self:
             pass
-        return self.outcome()
+        return self.outcomes()
 
     def cut_off(self) -> None:
-        """Note that an iteration was interrupted, and keep the better of the points around it."""
-        self._status = Status.INTERRUPTED
-        self.point.forget_products()  # it may have been interrupted before a change was noted
-        self.solver.tidy_(self.point)
+        """Note that a pass was interrupted, and keep the better of the points around it."""
+        if self._solver is not None and self._live:
+            self.point.forget_products()  # it may have been interrupted before a change was noted
+            self._solver.tidy_(self.point)
+        for record in self._records:
+            record.status = record.status or Status.INTERRUPTED
+        self._regroup(list(range(len(self._records))))
 
-    def history(self) -> History:
-        """What was recorded so far."""
-        return History.of(self._steps, self._seconds, self._errors)
+    @property
+    def n_iter(self) -> int:
+        """Iterations so far of the start that has done most."""
+        return max(len(record.steps) for record in self._records)
 
-    def outcome(self) -> Outcome:
-        """How the loop ended."""
-        assert self._status is not None, "the loop has not ended"
-        return Outcome(self._status, self.history())
+    def outcomes(self) -> list[Outcome]:
+        """How the loop ended, for each start."""
+        return [Outcome(_ended(record), record.history()) for record in self._records]
+
+    def state(self) -> LoopState:
+        """All that another loop needs to continue from here to the same bits."""
+        pairs = [self._factors_of(start) for start in range(len(self._records))]
+        to_host = self.point.kernels.to_host
+        Wt, H = (np.stack([to_host(pair[side]) for pair in pairs]) for side in (0, 1))
+        return LoopState(
+            Wt=Wt,
+            H=H,
+            histories=[record.history() for record in self._records],
+            statuses=[None if record.can_go_on else record.status for record in self._records],
+            phases=list(self._phase_of),
+            solvers=[self._solver_state(start) for start in range(len(self._records))],
+        )
+
+    def _continue_from(self, state: LoopState) -> None:
+        for i, record in enumerate(self._records):
+            record.steps, record.seconds, record.errors = state.histories[i].as_lists()
+            record.status = state.statuses[i]
+        self._phase_of = list(state.phases)
+        self._kept = dict(enumerate(state.solvers))
+
+    def _solver_state(self, start: int) -> dict[str, np.ndarray]:
+        if not self._records[start].can_go_on:
+            return {}
+        if start not in self._solver_starts or self._solver is None:
+            return self._kept.get(start, {})
+        row, arrays = self._solver_starts.index(start), self._solver.state()
+        return {name: array[row].copy() for name, array in arrays.items()}
+
+    def _begin(self, phase: int, solver: type[Solver]) -> None:
+        """Begin a phase with the starts that have come to it."""
+        starts = [
+            start
+            for start, record in enumerate(self._records)
+            if record.status is None and self._phase_of[start] == phase
+        ]
+        if not starts:
+            return
+        self._regroup(starts)
+        self.point.active = None
+        self._solver, self._solver_starts = solver(self.point), starts
+        self._take_up_states(starts)
+        self._live = starts
+
+    def _take_up_states(self, starts: list[int]) -> None:
+        """Go on with starts that another loop has begun."""
+        assert self._solver is not None
+        kept = [self._kept.pop(start, {}) for start in starts]
+        if any(kept):
+            arrays = self._solver.state()
+            fresh = [
+                {name: array[row] for name, array in arrays.items()} for row in range(len(kept))
+            ]
+            states = [old or new for old, new in zip(kept, fresh, strict=True)]
+            if any(_layout(state) != _layout(fresh[0]) for state in states):
+                raise ValueError(
+                    "the state of the solver in the checkpoint does not fit the data; delete the "
+                    "checkpoint to begin anew"
+                )
+            self._solver.continue_from(self.point, _stacked(states))
+
+    def _regroup(self, starts: list[int]) -> None:
+        """Make the point one of these starts, in this order; the others are kept aside."""
+        self._live = []
+        if self._rows == starts:
+            return
+        self.point.forget_products()  # it may be kept elsewhere
+        pairs = [self._factors_of(start) for start in range(len(self._records))]
+        k = self.point.kernels
+        Wt, H = (k.stack([pairs[start][side] for start in starts]) for side in (0, 1))
+        point = Point(self.point.data, Wt, H, self.point.held)
+        aside = {i: pair for i, pair in enumerate(pairs) if i not in starts}
+        self.point, self._rows, self._aside = point, starts, aside
+
+    def _factors_of(self, start: int) -> tuple[Array, Array]:
+        if start not in self._rows:
+            return self._aside[start]
+        row = self._rows.index(start)
+        return self.point.Wt[row], self.point.H[row]
+
+    def _pass(self, tol: float) -> None:
+        assert self._solver is not None
+        limits = self.limits
+        done = max(len(self._records[start].steps) for start in self._live)
+        n = min(1 if limits.watches else self.point.data.passes_at_once, limits.max_iter - done)
+        leaving: set[int] = set()
+        steps = self._solver.passes(self.point, tol, n).T.tolist()
+        for row, start in enumerate(self._rows):
+            of_start = [step for step in steps[row] if step == step]  # NaN: it was taken back
+            if start in self._live and of_start:
+                self._note(start, of_start)
+                if of_start[-1] <= tol:
+                    leaving.add(start)
+        if any(record.status is Status.CALLBACK for record in self._records):
+            for record in self._records:
+                record.status = record.status or Status.CALLBACK
+            leaving = set(self._live)
+        self._leave(leaving)
+
+    def _note(self, start: int, steps: list[float]) -> None:
+        """Record iterations of one start; if somebody watches, it is one."""
+        record, limits, step = self._records[start], self.limits, steps[-1]
+        n_iter, seconds, error = len(record.steps) + 1, limits.elapsed(), float("nan")
+        if limits.watches:
+            row, number = self._rows.index(start), self._first_start + start
+            progress = Progress(
+                self.stage, n_iter, step, self.tol, seconds, number, self.point, row
+            )  # fmt: skip
+            stopped = any(record.status is Status.CALLBACK for record in self._records)
+            if limits.callback is not None and not stopped and limits.callback(progress):
+                record.status = Status.CALLBACK
+            if limits.verbose > 1 and n_iter % _REPORT_EVERY == 0:
+                which = f"start {number + 1:<3} " * (len(self._records) > 1)
+                print(f"  {which}{progress}", flush=True)
+            error = progress._fitting_error
+        record.steps += steps
+        record.seconds += len(steps) * [seconds]
+        record.errors += len(steps) * [error]
+        if record.status is None and step <= self.tol:
+            record.status = Status.CONVERGED
+
+    def _leave(self, starts: set[int]) -> None:
+        """Take starts out of the batch, and shrink it to the others."""
+        if not starts:
+            return
+        for start in starts:
+            if self._records[start].status is None:  # its next phase waits for all others
+                self._phase_of[start] += 1
+        live = [start for start in self._live if start not in starts]
+        rows = [self._rows.index(start) for start in live]
+        if self.point.active is not None:  # shrinking takes time on a device: not for a few
+            self.point.active[[self._rows.index(start) for start in starts]] = False
+            if not self.point.kernels.worth_shrinking(self.point, len(rows)):
+                rows = []
+        if not rows:  # the point and the solver stay as they are
+            self._live = live
+            return
+        copy_factor = self.point.kernels.copy
+        for start in set(self._rows) - set(live):
+            Wt, H = self._factors_of(start)
+            self._aside[start] = copy_factor(Wt), copy_factor(H)
+            self._kept[start] = self._solver_state(start)
+        self.point.forget_products()  # makes room for those of the smaller batch
+        point, solver = self.point.select(rows), copy(self._solver)
+        assert solver is not None
+        solver.select(point, rows)
+        self.point, self._solver, self._rows, self._live = point, solver, live, live
+        self._solver_starts = live
 
     def _check_limits(self) -> None:
-        if len(self._steps) >= self.limits.max_iter:
-            self._status = Status.MAX_ITER
-        elif self.limits.out_of_time():
-            self._status = Status.MAX_TIME
+        out_of_time = self.limits.out_of_time()
+        for start in self._live:
+            record = self._records[start]
+            if len(record.steps) >= self.limits.max_iter:
+                record.status = Status.MAX_ITER
+            elif out_of_time:
+                record.status = Status.MAX_TIME
+        self._leave({i for i in self._live if self._records[i].status is not None})
 
-    def _iterate(self) -> Progress:
-        step, limits = self.solver.iterate(self.point), self.limits
-        n_iter, seconds = len(self._steps) + 1, limits.elapsed()
-        progress = Progress(self.stage, n_iter, step, self.tol, seconds, self.point)
-        if limits.callback is not None and limits.callback(progress):
-            self._status = Status.CALLBACK
-        if limits.verbose > 1 and n_iter % _REPORT_EVERY == 0:
-            print(f"  {progress}", flush=True)
-        self._steps.append(step)
-        self._seconds.append(seconds)
-        self._errors.append(progress._fitting_error)
-        return progress
+
+def _stacked(states: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """Arrays of single starts as arrays of a batch."""
+    return {name: np.stack([state[name] for state in states]) for name in states[0]}
+
+
+def _layout(arrays: dict[str, np.ndarray]) -> dict[str, str]:
+    return {name: f"{array.dtype}{array.shape}" for name, array in arrays.items()}
+
+
+def _ended(record: _Record) -> Status:
+    assert record.status is not None, "the loop has not ended"
+    return record.status

@@ -2,18 +2,20 @@
 
 import numpy as np
 
-from nmfmerge.kernels import mu_step_
+from nmfmerge.data import Array
 from nmfmerge.solvers.base import Norms, Solver
+from nmfmerge.solvers.point import Point
 
 
 class MU(Solver):
     """Multiplicative updates, H first. Zeros stay zero, so it is poor from plain NNDSVD."""
 
+    name = "mu"
     order = ("H", "W")
 
-    def update_(self, F: np.ndarray, G: np.ndarray, C: np.ndarray) -> Norms:
+    def update_(self, point: Point, F: Array, G: Array, C: Array) -> Norms:
         """Multiply F by C / (G F + offset), with an offset that scales as the data do."""
-        info = np.finfo(F.dtype)
-        size = C.mean() if C.min(initial=0) >= 0 else np.abs(C).mean()
-        offset = max(float(np.sqrt(info.eps) * size), float(info.tiny))
-        return mu_step_(F, G, C, offset, tiny=float(info.tiny / info.eps))
+        info = np.finfo(point.data.dtype)
+        sizes = point.kernels.mean_sizes(C)
+        offset = (float(np.sqrt(info.eps)) * sizes).clip(min=float(info.tiny))
+        return point.kernels.mu_step_(F, G, C, offset, tiny=float(info.tiny / info.eps))

@@ -1,0 +1,107 @@
+"""What becomes of an extrapolated step: kept, or taken back; for each start of a batch."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from nmfmerge.kernels.blocks import kernel
+
+
+class Rule(NamedTuple):
+    """How extrapolation is weighted."""
+
+    growth: float = 1.05  # of the weight, after a step that was accepted
+    bound_growth: float = 1.01  # of its bound
+    shrink: float = 1.5  # of the weight, after a step that was taken back
+    step_scale: float = 2.0  # a displacement over this compares with one of plain HALS
+
+
+RULE = Rule()
+
+
+def judge_(state, fit, WtW, HHt, ratio, norm2, rise, limit, negligible, active=None):
+    """Accept the steps that did not raise the objective, and take back the others.
+
+    Parameters
+    ----------
+    state : object
+        Arrays over starts, changed in place: ``objective`` of the last accepted point; ``weight``
+        of the next extrapolation, its ``bound`` and the ``last_weight`` that was accepted;
+        ``rest``, where the step was not extrapolated and is accepted as it is; ``taken_back``, the
+        verdict.
+    fit : float64 array (n_starts,)
+        ⟨C, F⟩ of the factor that was swept last.
+    WtW, HHt : arrays (n_starts, r, r)
+        Grams of the factors, with which ``fit`` gives the objective.
+    ratio : float64 array (n_starts, r)
+        How far components have moved.
+    norm2 : float
+        ‖X‖².
+    rise : float64 array (n_starts,) or None
+        By how much the objective rose, summed from its parts, which counts where the objective is
+        below ``limit``: there it is too inexact to compare.
+    limit, negligible : float
+        Components below ``negligible`` of ‖WH‖ do not count, as in `largest_step`.
+    active : None
+        For starts that wait, which there are on a device only.
+
+    Returns
+    -------
+    step : float64 array (n_starts,)
+        Largest displacement that counts, NaN where the step was taken back.
+    """
+    rise = np.zeros_like(fit) if rise is None else rise
+    return _judge_(
+        state.objective, state.weight, state.bound, state.last_weight, state.rest,
+        state.taken_back, fit, WtW, HHt, ratio, norm2, rise, limit, negligible, RULE,
+    )  # fmt: skip
+
+
+@kernel
+def _judge_(
+    objective, weight, bound, last_weight, rest, taken_back,
+    fit, WtW, HHt, ratio, norm2, rise, limit, negligible, rule,
+):  # fmt: skip
+    n_starts, r = ratio.shape
+    step = np.full(n_starts, np.nan)
+    for i in range(n_starts):
+        whole = 0.0
+        for t in range(r):
+            for s in range(r):
+                whole += WtW[i, t, s] * HHt[i, t, s]
+        now = max(0.0, 0.5 * norm2 - fit[i] + 0.5 * whole)
+        rose = rise[i] if objective[i] < limit else now - objective[i]
+        taken_back[i] = rose > 0 and not rest[i]
+        rest[i] = taken_back[i]
+        if taken_back[i]:
+            bound[i] = last_weight[i]
+            weight[i] /= rule.shrink
+            continue
+        objective[i] = now
+        last_weight[i] = weight[i]
+        weight[i] = min(bound[i], rule.growth * weight[i])
+        bound[i] = min(1.0, rule.bound_growth * bound[i])
+        step[i] = 0.0
+        for t in range(r):
+            if WtW[i, t, t] * HHt[i, t, t] > negligible * negligible * whole:
+                step[i] = max(step[i], ratio[i, t])
+        step[i] /= rule.step_scale
+    return step
+
+
+def settle_(first, second, accepted_first, accepted_second, taken_back):
+    """Go back to the accepted point where a step was taken back; make it the present one elsewhere.
+
+    The second factor of the accepted point is kept by the extrapolation itself.
+    """
+    _settle_(first, second, accepted_first, accepted_second, taken_back)
+
+
+@kernel
+def _settle_(first, second, accepted_first, accepted_second, taken_back):
+    for i in range(taken_back.size):
+        if taken_back[i]:
+            first[i] = accepted_first[i]
+            second[i] = accepted_second[i]
+        else:
+            accepted_first[i] = first[i]

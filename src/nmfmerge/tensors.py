@@ -1,0 +1,162 @@
+"""PyTorch tensors that users give: told apart without importing PyTorch, checked, converted.
+
+A tensor on the CPU is used through NumPy, in the same memory. One on another device stays there.
+"""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from nmfmerge.data import DataMatrix
+from nmfmerge.data.scale import unit_exponent
+
+if TYPE_CHECKING:
+    import torch
+
+
+def is_tensor(A: Any) -> bool:
+    """Whether A is a PyTorch tensor."""
+    return any(
+        base.__module__.partition(".")[0] == "torch" and base.__name__ == "Tensor"
+        for base in type(A).__mro__
+    )
+
+
+def is_host(device: Any) -> bool:
+    """Whether a device is the CPU."""
+    return str(device).partition(":")[0] == "cpu"
+
+
+def to_numpy(A: Any) -> Any:
+    """A dense tensor as an array, in the same memory where that can be; others as they are."""
+    if not is_tensor(A):
+        return A
+    return (A.float() if _is_half(A) else A).numpy(force=True)
+
+
+def like(result: np.ndarray, given: Any) -> Any:
+    """An array as a tensor where another is, if that is one; else as it is."""
+    if not is_tensor(given):
+        return result
+    import torch
+
+    return torch.from_numpy(np.ascontiguousarray(result)).to(given.device)
+
+
+def host_matrix(X: "torch.Tensor") -> Any:
+    """A tensor on the CPU as an array, or as a SciPy matrix if it is sparse, in the same memory."""
+    import torch
+
+    X = X.detach()
+    X = X.float() if _is_half(X) else X
+    if X.layout == torch.strided:
+        return X.numpy(force=True)
+    if X.ndim != 2:
+        raise ValueError(f"X has {X.ndim} dimension(s); expected a 2-D sparse tensor")
+    shape = tuple(X.shape)
+    if X.layout == torch.sparse_csc:
+        parts = X.values(), X.row_indices(), X.ccol_indices()
+        return sp.csc_array(tuple(part.numpy() for part in parts), shape=shape)
+    if X.layout == torch.sparse_csr:
+        parts = X.values(), X.col_indices(), X.crow_indices()
+        return sp.csr_array(tuple(part.numpy() for part in parts), shape=shape)
+    X = X.to_sparse_coo().coalesce()
+    return sp.coo_array((X.values().numpy(), tuple(X.indices().numpy())), shape=shape)
+
+
+def give_tensors(data: DataMatrix) -> DataMatrix:
+    """Let a data matrix return its results as tensors on the CPU."""
+    import torch
+
+    data.give = lambda A: torch.from_numpy(np.array(A) if not A.flags.writeable else A)  # type: ignore[method-assign]
+    return data
+
+
+def device_matrix(X: "torch.Tensor", tf32: bool) -> DataMatrix:
+    """A tensor on a device as a data matrix, after the checks that X gets in NumPy."""
+    import torch
+
+    from nmfmerge.data.on_torch import TorchData
+
+    X = X.detach()
+    if X.is_complex():
+        raise TypeError("X is complex; NMF needs real values: take abs(X)")
+    if X.ndim != 2:
+        raise ValueError(
+            f"X has {X.ndim} dimension(s); expected a 2-D tensor of rows and columns: use "
+            "X.reshape(-1, 1) for a single column"
+        )
+    if min(X.shape) == 0:
+        raise ValueError(f"X is empty: its shape is {tuple(X.shape)}; it needs rows and columns")
+    X = X.float() if _is_half(X) else X
+    X = X if X.is_floating_point() else X.double()
+    if X.layout != torch.strided:
+        with _quiet():
+            X = X.to_sparse_coo().coalesce().to_sparse_csr()
+    values = X.values() if X.layout == torch.sparse_csr else X
+    low, high = (float(values.min()), float(values.max())) if values.numel() else (0.0, 0.0)
+    if not (np.isfinite(low) and np.isfinite(high)):
+        raise ValueError(
+            "X contains NaN or infinity; NMF needs finite values: drop or fill those entries first"
+        )
+    if low < 0:
+        raise ValueError(
+            f"Negative values in data passed to NMF (the least is {low:.6g}); X must be "
+            "nonnegative: shift it, clip it or take magnitudes first"
+        )
+    return TorchData(X, unit_exponent(high), tf32)
+
+
+def on_device(X: Any, device: Any) -> "torch.Tensor":
+    """An array, sparse matrix or tensor as a tensor on a device.
+
+    Raises
+    ------
+    ImportError
+        If PyTorch is not installed.
+    ValueError
+        If there is no such device.
+    """
+    try:
+        import torch
+    except ImportError:
+        raise ImportError(
+            f"device={device!r} needs PyTorch: install it with pip install 'nmfmerge[gpu]'"
+        ) from None
+    try:
+        place = torch.device(device)
+        with _quiet():
+            return (X if is_tensor(X) else _as_tensor(X)).to(place)
+    except (RuntimeError, AssertionError, TypeError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ValueError(
+            f"device={device!r} cannot be used ({reason}); leave it out to fit on the CPU"
+        ) from error
+
+
+def _as_tensor(X: Any) -> "torch.Tensor":
+    """An array or sparse matrix as a tensor in the same memory, where that can be."""
+    import torch
+
+    if not sp.issparse(X):
+        return torch.from_numpy(X if X.flags.forc else np.ascontiguousarray(X))
+    X = X.tocsr()
+    rows, columns, values = map(torch.from_numpy, (X.indptr, X.indices, X.data))
+    return torch.sparse_csr_tensor(rows, columns, values, size=X.shape, check_invariants=False)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the warnings of PyTorch that X is sparse, or that its array is read-only."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+        warnings.filterwarnings("ignore", "The given NumPy array is not writ")
+        yield
+
+
+def _is_half(X: "torch.Tensor") -> bool:
+    return X.is_floating_point() and X.element_size() < 4

@@ -1,0 +1,136 @@
+"""A start ends the same in a batch as alone: status, iterations and error."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from nmfmerge import Status, datasets
+from nmfmerge.data import wrap
+from nmfmerge.init import INITS
+from nmfmerge.solvers import SOLVERS, Limits, Loop, Point
+
+KINDS = {"dense": np.asarray, "csr": sp.csr_array}
+
+
+@cache
+def some_data(kind, dtype):
+    X = datasets.lcms_like(24, 32, 4, random_state=3).X
+    return wrap(KINDS[kind](np.where(X > 0.002, X, 0).astype(dtype)))
+
+
+@cache
+def some_starts(data, r):
+    """NNDSVD, random starts, and one that is a solution."""
+    rng = np.random.default_rng(0)
+    starts = [INITS[init](data, r, rng) for init in ("nndsvd", "random", "random", "random")]
+    solved = iterate("hals", data, starts[1:2], tol=1e-6, max_iter=20_000)
+    return [*starts, (solved.point.Wt[0], solved.point.H[0])]
+
+
+def errors_of(data, point):
+    """Fitting errors of all starts, without cancellation."""
+    pairs = zip(point.Wt, point.H, strict=True)
+    return [100 * data.residual_norm2(Wt, H) / data.norm2 for Wt, H in pairs]
+
+
+def iterate(solver, data, starts, tol, max_iter=3000, before=None):
+    Wt, H = (np.stack(side) for side in zip(*starts, strict=True))
+    limits = Limits(max_iter=max_iter)
+    point = Point(data, Wt, H)
+    loop = Loop(SOLVERS[solver], point, stage="final", tol=tol, limits=limits, before=before)
+    loop.run()
+    return loop
+
+
+def assert_ends_as_alone(solver, data, starts, tol, max_iter, rtol):
+    batch = iterate(solver, data, starts, tol, max_iter)
+    outcomes, errors = batch.outcomes(), errors_of(data, batch.point)
+    for i, start in enumerate(starts):
+        alone = iterate(solver, data, [start], tol, max_iter)
+        (outcome,) = alone.outcomes()
+        assert (outcomes[i].status, outcomes[i].n_iter) == (outcome.status, outcome.n_iter)
+        assert errors[i] == pytest.approx(errors_of(data, alone.point)[0], rel=rtol)
+        np.testing.assert_allclose(outcomes[i].history.step[:5], outcome.history.step[:5], rtol=0.1)
+    return outcomes
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_starts_leave_the_batch_one_by_one_and_end_as_alone(solver, kind):
+    data = some_data(kind, np.float64)
+    starts = some_starts(data, 4)
+    outcomes = assert_ends_as_alone(solver, data, starts, 1e-3, 10_000, rtol=1e-9)
+    assert {outcome.status for outcome in outcomes} == {Status.CONVERGED}
+    assert len({outcome.n_iter for outcome in outcomes}) >= 4
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_in_single_precision_too(solver, kind):
+    """Sums are rounded in another order beside other starts, and iterates part a little."""
+    data = some_data(kind, np.float32)
+    starts = some_starts(data, 4)
+    assert_ends_as_alone(solver, data, starts, 3e-2, 10_000, rtol=1e-4)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_some_reach_their_limit_of_iterations_and_go_on_later(solver):
+    data = some_data("dense", np.float64)
+    starts = some_starts(data, 4)
+    counts = [outcome.n_iter for outcome in iterate(solver, data, starts, 1e-3).outcomes()]
+    limit = sorted(counts)[2]
+    outcomes = assert_ends_as_alone(solver, data, starts, 1e-3, limit, rtol=1e-9)
+    for outcome, count in zip(outcomes, counts, strict=True):
+        assert outcome.n_iter == min(count, limit)
+        assert outcome.status is (Status.CONVERGED if count <= limit else Status.MAX_ITER)
+    whole = iterate(solver, data, starts, 1e-3)
+    first = iterate(solver, data, starts, 1e-3, limit)
+    ended = list(zip(first.point.Wt, first.point.H, strict=True))
+    last = iterate(solver, data, ended, 1e-3, before=first.state())
+    assert [outcome.n_iter for outcome in last.outcomes()] == counts
+    np.testing.assert_allclose(errors_of(data, last.point), errors_of(data, whole.point), rtol=1e-9)
+    if SOLVERS[solver].warm_up is None:  # else limits part the batch, and sums are rounded anew
+        np.testing.assert_array_equal(last.point.Wt, whole.point.Wt)
+        np.testing.assert_array_equal(last.point.H, whole.point.H)
+
+
+def test_a_start_that_converges_in_the_warm_up_is_done():
+    data = some_data("dense", np.float64)
+    first, *_, last, solved = some_starts(data, 4)
+    starts = [first, solved, last]
+    outcomes = assert_ends_as_alone("accelerated", data, starts, 1e-4, 10_000, rtol=1e-9)
+    assert outcomes[1].n_iter == 1
+    assert min(outcomes[0].n_iter, outcomes[2].n_iter) > 20
+
+
+@pytest.mark.parametrize("tol", [0.5, 0.05, 1e-2])
+def test_all_converge_in_the_warm_up(tol):
+    data = some_data("dense", np.float64)
+    starts = some_starts(data, 4)
+    plain = iterate("hals", data, starts, tol)
+    fast = iterate("accelerated", data, starts, tol)
+    np.testing.assert_array_equal(fast.point.Wt, plain.point.Wt)
+    for a, b in zip(fast.outcomes(), plain.outcomes(), strict=True):
+        assert (a.status, a.n_iter) == (b.status, b.n_iter)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_the_order_of_the_starts_changes_nothing(solver):
+    data = some_data("dense", np.float64)
+    starts = some_starts(data, 4)
+    forth = iterate(solver, data, starts, 1e-3)
+    back = iterate(solver, data, starts[::-1], 1e-3)
+    assert [o.n_iter for o in forth.outcomes()] == [o.n_iter for o in back.outcomes()][::-1]
+    errors = errors_of(data, forth.point)
+    np.testing.assert_allclose(errors, errors_of(data, back.point)[::-1], rtol=1e-9)
+
+
+def test_the_same_start_thrice_is_the_same_to_rounding():
+    data = some_data("dense", np.float64)
+    start = some_starts(data, 4)[1]
+    for solver in SOLVERS:
+        loop = iterate(solver, data, [start] * 3, 1e-3)
+        for F in (loop.point.Wt, loop.point.H):
+            np.testing.assert_allclose(F[1], F[0], rtol=1e-6, atol=1e-12)
