@@ -87,6 +87,32 @@ def fastest(contenders, repeats=5, seconds=0.2, contexts=None):
     return best
 
 
+def run_parts(parts, names, folder, **more):
+    """Run all parts, or those named: print each, and store it in a folder of the results."""
+    for part in parts:
+        if names and part.__name__ not in names:
+            continue
+        print(f"\n{part.__name__}: {part.__doc__.splitlines()[0]}", flush=True)
+        began = time.perf_counter()
+        rows = part()
+        print_rows(rows)
+        print(f"{time.perf_counter() - began:.1f} s", flush=True)
+        store(f"{folder}/{part.__name__}", {**more, "rows": rows})
+
+
+def print_rows(rows):
+    """Print a list of dictionaries as an aligned table."""
+    header = list(rows[0])
+    cells = [[_text(row.get(key)) for key in header] for row in rows]
+    widths = [max(len(line[i]) for line in [header, *cells]) for i in range(len(header))]
+    for line in [header, *cells]:
+        print("  ".join(word.rjust(width) for word, width in zip(line, widths, strict=True)))
+
+
+def _text(value):
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
 def geometric_mean(values):
     """Geometric mean of positive numbers."""
     return float(np.exp(np.mean(np.log(list(values)))))

@@ -19,8 +19,8 @@ from benchmarks.common import (
     fastest,
     geometric_mean,
     more_sets,
+    run_parts,
     sparse_sets,
-    store,
 )
 from nmfmerge import merge_components, nmf, nmf_merge
 from nmfmerge.data import wrap
@@ -34,27 +34,9 @@ STARTS = 3
 def main(*names):
     """Run all parts, or those named, print them, and store each by the number of cores."""
     warnings.simplefilter("ignore")
-    for part in (per_iteration, threads, to_equal_error, merge_pipeline, merge_alone,
-                 single_precision, memory, first_call, sparse, scaling):  # fmt: skip
-        if names and part.__name__ not in names:
-            continue
-        print(f"\n{part.__name__}: {part.__doc__.splitlines()[0]}", flush=True)
-        rows = part()
-        print_rows(rows)
-        store(f"cpu-{os.cpu_count()}-cores/{part.__name__}", {"rows": rows})
-
-
-def print_rows(rows):
-    """Print a list of dictionaries as an aligned table."""
-    header = list(rows[0])
-    cells = [[_text(row.get(key)) for key in header] for row in rows]
-    widths = [max(len(line[i]) for line in [header, *cells]) for i in range(len(header))]
-    for line in [header, *cells]:
-        print("  ".join(word.rjust(width) for word, width in zip(line, widths, strict=True)))
-
-
-def _text(value):
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    parts = (per_iteration, threads, to_equal_error, merge_pipeline, merge_alone, single_precision,
+             memory, first_call, sparse, scaling)  # fmt: skip
+    run_parts(parts, names, f"cpu-{os.cpu_count()}-cores")
 
 
 def per_iteration():

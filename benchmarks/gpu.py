@@ -6,8 +6,7 @@ import warnings
 import numpy as np
 import torch
 
-from benchmarks.common import dense_sets, store
-from benchmarks.cpu import print_rows
+from benchmarks.common import dense_sets, print_rows, run_parts
 from nmfmerge import nmf, nmf_merge
 from nmfmerge.data import wrap
 from nmfmerge.data.on_torch import TorchData
@@ -22,15 +21,8 @@ DEVICE = "cuda"
 def main(*names):
     """Run all parts, or those named, print them, and store each."""
     warnings.simplefilter("ignore")
-    for part in (iteration, large_iteration, agreement, figure_a):
-        if names and part.__name__ not in names:
-            continue
-        print(f"\n{part.__name__}: {part.__doc__.splitlines()[0]}", flush=True)
-        began = time.perf_counter()
-        rows = part()
-        print_rows(rows)
-        print(f"{time.perf_counter() - began:.1f} s", flush=True)
-        store(f"gpu/{part.__name__}", {"gpu": torch.cuda.get_device_name(), "rows": rows})
+    parts = (iteration, large_iteration, agreement, figure_a)
+    run_parts(parts, names, "gpu", gpu=torch.cuda.get_device_name())
 
 
 def figure_a():

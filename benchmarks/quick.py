@@ -2,7 +2,8 @@
 
 import warnings
 
-from benchmarks.cpu import _per_iteration, _random_dense, _to_equal_error, print_rows
+from benchmarks.common import print_rows
+from benchmarks.cpu import _per_iteration, _random_dense, _to_equal_error
 from nmfmerge import datasets
 
 

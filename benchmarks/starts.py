@@ -6,8 +6,7 @@ import warnings
 import numpy as np
 from sklearn.decomposition import NMF
 
-from benchmarks.common import store
-from benchmarks.cpu import print_rows
+from benchmarks.common import print_rows, run_parts
 from nmfmerge import metrics, nmf_merge
 from reproduce.sets import REAL, SETS, matrix
 
@@ -18,13 +17,7 @@ SMALL = ("mhll", "wt15", "ko15", "pf1")
 def main(*names):
     """Run both parts, or those named, print them, and store each."""
     warnings.simplefilter("ignore")
-    for part in (batched, default):
-        if names and part.__name__ not in names:
-            continue
-        print(f"\n{part.__name__}: {part.__doc__.splitlines()[0]}", flush=True)
-        rows = part()
-        print_rows(rows)
-        store(f"starts/{part.__name__}", {"rows": rows})
+    run_parts((batched, default), names, "starts")
 
 
 def batched(repeats=3):

@@ -110,7 +110,7 @@ def test_limits_are_kept_to_the_iteration():
     assert nmf(X, 8, tol=0, max_iter=10**7, max_time=0.5, device="cuda").status is Status.MAX_TIME
 
 
-def test_a_checkpoint_goes_on_to_the_same_bits(tmp_path):
+def test_a_checkpoint_goes_on_to_the_same_error(tmp_path):
     X, options = data(), {"n_init": 5, "tol": 1e-5, "device": "cuda"}
     whole = nmf_merge(X, 8, **options)
     nmf_merge(X, 8, checkpoint=tmp_path / "run", max_iter=20, **options)

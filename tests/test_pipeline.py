@@ -269,7 +269,7 @@ def test_ctrl_c_outside_the_loop_keeps_the_last_stage(lcms, monkeypatch):
     with pytest.raises(Interrupted) as caught:
         nmf_merge(lcms.X, 6)
     assert caught.value.factorization.H.shape == (6, 120)
-    monkeypatch.setattr("nmfmerge.pipeline.INITS", {"nndsvd": interrupted})
+    monkeypatch.setattr("nmfmerge.beginning.INITS", {"nndsvd": interrupted})
     with pytest.raises(KeyboardInterrupt) as bare:  # there is nothing to keep yet
         nmf(lcms.X, 6)
     assert not isinstance(bare.value, Interrupted)

@@ -7,8 +7,8 @@ from nmfmerge import datasets, io, plot, report
 
 PUBLIC = [
     "Editor", "Factorization", "History", "Interrupted", "MergeTree", "NMFMerge", "Progress",
-    "RankPath", "Stage", "Status", "datasets", "explore", "merge_components", "metrics", "nmf",
-    "nmf_merge", "rank_path", "recover_components", "transform",
+    "RankPath", "Spread", "Stage", "Start", "Status", "datasets", "explore", "merge_components",
+    "metrics", "nmf", "nmf_merge", "rank_path", "recover_components", "transform",
 ]  # fmt: skip
 
 

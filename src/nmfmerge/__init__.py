@@ -7,7 +7,7 @@ from nmfmerge.explore import explore
 from nmfmerge.merge import MergeTree
 from nmfmerge.pipeline import merge_components, nmf, nmf_merge, recover_components, transform
 from nmfmerge.ranks import RankPath, rank_path
-from nmfmerge.result import Factorization, History, Stage, Status
+from nmfmerge.result import Factorization, History, Spread, Stage, Start, Status
 from nmfmerge.run import Interrupted
 from nmfmerge.solvers import Progress
 
@@ -22,7 +22,9 @@ __all__ = [
     "NMFMerge",
     "Progress",
     "RankPath",
+    "Spread",
     "Stage",
+    "Start",
     "Status",
     "datasets",
     "explore",

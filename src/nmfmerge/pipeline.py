@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from numbers import Integral
 from os import PathLike
 from typing import Any
@@ -11,15 +10,16 @@ import numpy as np
 
 from nmfmerge import tensors
 from nmfmerge import validation as check
+from nmfmerge.beginning import StartMaker
 from nmfmerge.checkpoint import Checkpoint
 from nmfmerge.data import DataMatrix
 from nmfmerge.data.digest import digest
 from nmfmerge.held import Held
-from nmfmerge.init import INITS, Factors
+from nmfmerge.init import INITS
 from nmfmerge.kernels import blas_for, gram64, nnls_columns
 from nmfmerge.merge import MergeTree, Order, merge
 from nmfmerge.result import Factorization
-from nmfmerge.run import Beginning, Run
+from nmfmerge.run import Run
 from nmfmerge.solvers import SOLVERS, Limits, Solver
 from nmfmerge.solvers.loop import Callback
 
@@ -370,72 +370,16 @@ def _prepare(
     check.check_solver_fits(solver, data)
     r = check.check_n_components(n_components, data.shape)
     held = check.check_hold(hold, inits[0], r)
-    seeds = _seeds(random_state, rng, inits)
     uneven = solver is not SOLVERS["mu"]  # its offset is relative to the mean over all components
-    maker = _StartMaker(data, r, rng, names, held, uneven, inits[0])
+    maker = StartMaker(data, r, rng, names, held, uneven, inits[0])
+    beginnings = maker.beginnings(inits, random_state)
     file = None
     if checkpoint is not None:
         path = check.check_file("checkpoint", checkpoint)
         settings = (settings or {}) | ({"hold": held.as_lists()} if held else {})
         file = Checkpoint(path, _identity(data, r, solver, inits, random_state, **settings))
-    beginnings = [maker.beginning(*start) for start in zip(inits, seeds, strict=True)]
     given = None if held is None else (inits[0][0].T, inits[0][1])
     return Run(data, r, solver, limits, beginnings, file, held, given, bool(keep_all))
-
-
-def _seeds(random_state: Any, rng: np.random.Generator, inits: list[Any]) -> list[int | None]:
-    """A seed for each random start; a single one takes its numbers from a generator itself."""
-    known = random_state is None or isinstance(random_state, Integral)
-    if not known and len(inits) == 1:
-        return [None]
-    base = int(random_state or 0) if known else int(rng.integers(2**32))
-    seeds = np.random.SeedSequence(base).generate_state(len(inits)).tolist()
-    seeds[0] = base
-    return [
-        seed if isinstance(init, str) and init in ("random", "nndsvdar") else None
-        for seed, init in zip(seeds, inits, strict=True)
-    ]
-
-
-@dataclass(frozen=True, eq=False)
-class _StartMaker:
-    """Makes the factors that starts begin with."""
-
-    data: DataMatrix
-    r: int
-    rng: np.random.Generator
-    names: tuple[str, str]
-    held: Held | None
-    uneven: bool
-    first: Any  # the first start, whose held components all others have too
-
-    def beginning(self, init: Any, seed: int | None) -> Beginning:
-        """How a start begins that is a word or a pair of factors."""
-        if not isinstance(init, str):
-            start = self._with_held(self._given(init))
-            return Beginning("given", None, lambda check: start, lambda: start)
-
-        def make(word: str, check: Any) -> Factors:
-            rng = self.rng if seed is None else np.random.default_rng(seed)
-            return self._with_held(INITS[word](self.data, self.r, rng, check))
-
-        return Beginning(
-            init, seed, lambda check: make(init, check), lambda: make("random", None)
-        )  # fmt: skip
-
-    def _given(self, init: Any) -> Factors:
-        """Factors of X as those of the data matrix."""
-        return check.check_fit(
-            init[0], init[1], self.data, self.r, self.names, self.held, self.uneven
-        )  # fmt: skip
-
-    def _with_held(self, start: Factors) -> Factors:
-        """A start with the held components of the first."""
-        if self.held is not None:
-            masks = (self.held.W, self.held.H)
-            for F, held, mask in zip(start, self._given(self.first), masks, strict=True):
-                F[mask] = held[mask]
-        return start
 
 
 def _identity(

@@ -1,9 +1,9 @@
 """A run of the pipeline: its starts and stages, the factors so far, what is kept if it stops."""
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import perf_counter
 from types import TracebackType
 
@@ -11,8 +11,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from nmfmerge import tensors
+from nmfmerge.beginning import Beginning
 from nmfmerge.checkpoint import Checkpoint, StartState, State
-from nmfmerge.data import Array, Check, DataMatrix
+from nmfmerge.data import Array, DataMatrix
 from nmfmerge.held import Held
 from nmfmerge.init import Factors
 from nmfmerge.kernels import blas_for, of_each
@@ -41,16 +42,6 @@ class Interrupted(KeyboardInterrupt):
 
 class _Halt(Exception):
     """Leaves the pipeline when a stage was stopped by the clock, the callback or Ctrl-C."""
-
-
-@dataclass(frozen=True, eq=False)
-class Beginning:
-    """How one start of a run begins."""
-
-    init: str
-    seed: int | None
-    factors: Callable[[Check], Factors]  # component-major
-    at_once: Callable[[], Factors]  # the same, or others, where there is no time
 
 
 class Run:
@@ -335,7 +326,7 @@ class Run:
             self.solver, point, stage=stage, tol=tol, limits=self.limits, before=before,
             first_start=first_start,
         )  # fmt: skip
-        with self._threads(point.n_starts):
+        with self._threads(point):
             try:
                 for _ in loop:
                     if began is not None and self.checkpoint is not None and self.checkpoint.due():
@@ -345,14 +336,14 @@ class Run:
         return loop
 
     @contextmanager
-    def _threads(self, n_starts: int) -> Iterator[None]:
+    def _threads(self, point: Point) -> Iterator[None]:
         """Let our threads share the products of several starts.
 
         Those of BLAS are not made for a batch that shrinks.
         """
-        before, self.data.own_threads = self.data.own_threads, n_starts > 1
+        before, self.data.own_threads = self.data.own_threads, point.n_starts > 1
         try:
-            with blas_for(self.data.blas_flops(self.n_components, n_starts)):
+            with blas_for(self.data.blas_flops(point.n_components, point.n_starts)):
                 yield
         finally:
             self.data.own_threads = before

@@ -76,33 +76,12 @@ def test_sweep_equals_its_twin(r, p, columns_in):
     assert all((note[1] == 0).all() for note in sweep)
 
 
-def test_extrapolation_fused_with_a_sweep_is_the_two_after_another(columns_in):
-    F, G, C, previous = problem(5, 70)
-    beta = np.array([0.5, 0.9, 0.0])
-    together, before = tensors(F, previous)
-    apart, _ = tensors(F, previous)
-    active = torch.from_numpy(ACTIVE)
-    one = torch_kernels.hals_sweep_(
-        together, *tensors(G, C), 2, active, before, torch.from_numpy(beta)
-    )
-    two = torch_kernels.hals_sweep_(apart, *tensors(G, C), 2, active)
-    for s in range(3):
-        swept, last = apart[s].numpy().copy(), previous[s].copy()
-        if ACTIVE[s]:
-            reference.extrapolate_(swept, last, beta[s])
-        np.testing.assert_allclose(together[s], swept, rtol=1e-13, atol=1e-15)
-        np.testing.assert_array_equal(before[s], last)
-    for ours, theirs in zip(one, two, strict=True):
-        np.testing.assert_array_equal(ours, theirs)
-
-
 def test_float32_follows_float64_and_sums_in_float64(columns_in):
     wide, narrow = tensors(*problem(6, 40)), tensors(*problem(6, 40, np.float32))
-    beta = torch.tensor([0.5, 0.9, 0.3], dtype=torch.float64)
-    F, G, C, previous = wide
-    sweep = torch_kernels.hals_sweep_(F, G, C, 2, None, previous, beta)
-    F32, G32, C32, previous32 = narrow
-    sweep32 = torch_kernels.hals_sweep_(F32, G32, C32, 2, None, previous32, beta)
+    F, G, C, _ = wide
+    sweep = torch_kernels.hals_sweep_(F, G, C, 2)
+    F32, G32, C32, _ = narrow
+    sweep32 = torch_kernels.hals_sweep_(F32, G32, C32, 2)
     assert F32.dtype == torch.float32
     np.testing.assert_allclose(F32, F, atol=2e-3 * float(F.max()))
     for ours, theirs in zip(sweep32, sweep, strict=True):

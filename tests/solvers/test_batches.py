@@ -5,9 +5,10 @@ from functools import cache
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from threadpoolctl import threadpool_info
 
-from nmfmerge import Status, datasets
-from nmfmerge.data import wrap
+from nmfmerge import Status, datasets, nmf_merge
+from nmfmerge.data import DenseData, dense, wrap
 from nmfmerge.init import INITS
 from nmfmerge.solvers import SOLVERS, Limits, Loop, Point
 
@@ -134,3 +135,29 @@ def test_the_same_start_thrice_is_the_same_to_rounding():
         loop = iterate(solver, data, [start] * 3, 1e-3)
         for F in (loop.point.Wt, loop.point.H):
             np.testing.assert_allclose(F[1], F[0], rtol=1e-6, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(100, 400), (300, 700)])
+def test_blas_has_one_thread_wherever_ours_share_a_product(shape, monkeypatch):
+    """Also in the over-complete stage, whose products are larger than those of the others."""
+    for module in ("data.dense", "kernels.parallel"):
+        monkeypatch.setattr(f"nmfmerge.{module}.available_threads", lambda: 4)
+    shared, limits = [], []
+    in_threads, cross = dense.in_threads, DenseData.cross
+
+    def noted(*arguments):
+        blas = [library for library in threadpool_info() if library["user_api"] == "blas"]
+        shared.append([library["num_threads"] for library in blas])
+        return in_threads(*arguments)
+
+    def counted(self, side, F, out):
+        limits.append(self._threads(F.shape[1], len(F)))
+        return cross(self, side, F, out)
+
+    monkeypatch.setattr("nmfmerge.data.dense.in_threads", noted)
+    monkeypatch.setattr(DenseData, "cross", counted)
+    X = np.random.default_rng(0).random(shape)
+    nmf_merge(X, 20, n_init=6, n_extra=15, tol=1e-1, tol_intermediate=1e-1)
+    assert max(limits) > 1
+    assert shared
+    assert all(count == 1 for counts in shared for count in counts)

@@ -37,7 +37,7 @@ class DataMatrix(ABC):
     mean: float
 
     def __init__(self, X: Any, unit_exponent: int) -> None:
-        self.shape, self.dtype = X.shape, X.dtype
+        self.shape, self.dtype = tuple(X.shape), X.dtype
         self.unit = math.ldexp(1.0, unit_exponent)
         self._svd: TruncatedSVD | None = None
         self._keeps_svd = False

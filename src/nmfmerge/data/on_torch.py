@@ -8,12 +8,12 @@ import torch
 
 from nmfmerge.data.base import Array, DataMatrix
 from nmfmerge.data.dense import DenseData
+from nmfmerge.data.scale import IN_PLACE
 from nmfmerge.data.sparse import SparseData
 from nmfmerge.data.svd import Check, TruncatedSVD, truncated_svd
 from nmfmerge.kernels import on_torch
 
 _DTYPES: dict[Any, Any] = {torch.float32: np.dtype("f4"), torch.float64: np.dtype("f8")}
-_IN_PLACE = {torch.float32: 20, torch.float64: 100}  # powers of two, as in `scale`
 _SMALL = 4_000_000  # entries up to which the singular vectors are computed on the host
 _BLOCK_ENTRIES = 2**25  # of a residual at a time
 
@@ -35,13 +35,11 @@ class TorchData(DataMatrix):
     passes_at_once: ClassVar[int] = 16
 
     def __init__(self, X: torch.Tensor, unit_exponent: int = 0, tf32: bool = False) -> None:
-        m, n = X.shape
-        self.shape, self.dtype = (m, n), _DTYPES[X.dtype]
-        self.unit = float(2.0**unit_exponent)
-        self._svd, self._keeps_svd = None, False
+        super().__init__(X, unit_exponent)
+        self.dtype = _DTYPES[X.dtype]
         self.tf32 = tf32
         self.is_sparse = X.layout == torch.sparse_csr
-        self._divided = abs(2 * unit_exponent) > _IN_PLACE[X.dtype]
+        self._divided = abs(2 * unit_exponent) > IN_PLACE[self.dtype]
         if self._divided:  # twice by the unit, whose square may be out of range
             X, self.scale = X * (1 / self.unit) * (1 / self.unit), 1.0
         else:

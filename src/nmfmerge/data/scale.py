@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 # Within this many powers of two X is used as it lies in memory, and its products are scaled.
-_IN_PLACE = {np.dtype(np.float32): 20, np.dtype(np.float64): 100}
+IN_PLACE = {np.dtype(np.float32): 20, np.dtype(np.float64): 100}
 
 
 def unit_exponent(largest: float) -> int:
@@ -24,6 +24,6 @@ def split_scale(values: np.ndarray, k: int) -> tuple[np.ndarray, float]:
     The array is the one that came unless its numbers are so large or so small that products with
     them would leave their range.
     """
-    if abs(2 * k) <= _IN_PLACE[values.dtype]:
+    if abs(2 * k) <= IN_PLACE[values.dtype]:
         return values, math.ldexp(1.0, -2 * k)
     return np.ldexp(values, -2 * k), 1.0

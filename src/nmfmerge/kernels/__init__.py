@@ -16,11 +16,9 @@ from nmfmerge.kernels.batch import (
     contiguous,
     copy,
     empty,
-    fit_noted,
     from_host,
     indices,
     numbers,
-    rise,
     stack,
     take,
     to_host,
@@ -41,7 +39,7 @@ from nmfmerge.kernels.mix import (
     spread,
     with_zero_components,
 )
-from nmfmerge.kernels.momentum import judge_, settle_
+from nmfmerge.kernels.momentum import fit_noted, judge_, rise, settle_
 from nmfmerge.kernels.mu import mean_sizes, mu_step_
 from nmfmerge.kernels.nnls import nnls_columns
 from nmfmerge.kernels.parallel import available_threads, blas_for, in_threads, of_each

@@ -4,10 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nmfmerge.kernels.steps import inner_product
-
-_COLUMNS = 1024  # at a time, so that what is computed of them is small beside a factor
-
 
 def numbers(n_starts, value, like):
     """An array (n_starts,) of a number or truth value; ``like`` is a factor of the batch."""
@@ -52,22 +48,3 @@ def to_host(A):
 def from_host(A, like):
     """An array of NumPy where ``like`` is."""
     return A
-
-
-def fit_noted(sweep):
-    """Nothing: sweeps on a CPU do not note ⟨C, F⟩."""
-
-
-def rise(F, G, C, old):
-    """½⟨F, G F⟩ − ⟨C, F⟩ less its value at ``old``: the gradient between the two, along the step.
-
-    Rounding is relative to the step here, not to the objective.
-    """
-    total = np.zeros(len(F))
-    for i in range(len(F)):
-        for start in range(0, F.shape[2], _COLUMNS):
-            part = slice(start, start + _COLUMNS)
-            new, before = F[i, :, part], old[i, :, part]
-            gradient = G[i] @ (F.dtype.type(0.5) * (new + before)) - C[i, :, part]
-            total[i] += inner_product(gradient, new - before)
-    return total

@@ -5,6 +5,9 @@ from typing import NamedTuple
 import numpy as np
 
 from nmfmerge.kernels.blocks import kernel
+from nmfmerge.kernels.steps import inner_product, largest_of, model_norm2
+
+_COLUMNS = 1024  # at a time, so that what is computed of them is small beside a factor
 
 
 class Rule(NamedTuple):
@@ -17,6 +20,25 @@ class Rule(NamedTuple):
 
 
 RULE = Rule()
+
+
+def fit_noted(sweep):
+    """Nothing: sweeps on a CPU do not note ⟨C, F⟩."""
+
+
+def rise(F, G, C, old):
+    """½⟨F, G F⟩ − ⟨C, F⟩ less its value at ``old``: the gradient between the two, along the step.
+
+    Rounding is relative to the step here, not to the objective.
+    """
+    total = np.zeros(len(F))
+    for i in range(len(F)):
+        for start in range(0, F.shape[2], _COLUMNS):
+            part = slice(start, start + _COLUMNS)
+            new, before = F[i, :, part], old[i, :, part]
+            gradient = G[i] @ (F.dtype.type(0.5) * (new + before)) - C[i, :, part]
+            total[i] += inner_product(gradient, new - before)
+    return total
 
 
 def judge_(state, fit, WtW, HHt, ratio, norm2, rise, limit, negligible, active=None):
@@ -62,13 +84,9 @@ def _judge_(
     objective, weight, bound, last_weight, rest, taken_back,
     fit, WtW, HHt, ratio, norm2, rise, limit, negligible, rule,
 ):  # fmt: skip
-    n_starts, r = ratio.shape
-    step = np.full(n_starts, np.nan)
-    for i in range(n_starts):
-        whole = 0.0
-        for t in range(r):
-            for s in range(r):
-                whole += WtW[i, t, s] * HHt[i, t, s]
+    step = np.full(ratio.shape[0], np.nan)
+    for i in range(ratio.shape[0]):
+        whole = model_norm2(WtW[i], HHt[i])
         now = max(0.0, 0.5 * norm2 - fit[i] + 0.5 * whole)
         rose = rise[i] if objective[i] < limit else now - objective[i]
         taken_back[i] = rose > 0 and not rest[i]
@@ -81,11 +99,8 @@ def _judge_(
         last_weight[i] = weight[i]
         weight[i] = min(bound[i], rule.growth * weight[i])
         bound[i] = min(1.0, rule.bound_growth * bound[i])
-        step[i] = 0.0
-        for t in range(r):
-            if WtW[i, t, t] * HHt[i, t, t] > negligible * negligible * whole:
-                step[i] = max(step[i], ratio[i, t])
-        step[i] /= rule.step_scale
+        largest = largest_of(ratio[i], WtW[i], HHt[i], negligible * negligible * whole)
+        step[i] = largest / rule.step_scale
     return step
 
 

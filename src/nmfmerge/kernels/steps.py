@@ -20,16 +20,30 @@ def largest_step(ratio, WtW, HHt, negligible):
 
     A component that is rounding noise beside the rest never settles, and need not.
     """
-    n_starts, r = ratio.shape
-    largest = np.zeros(n_starts)
-    for i in range(n_starts):
-        whole = 0.0
-        for t in range(r):
-            for s in range(r):
-                whole += WtW[i, t, s] * HHt[i, t, s]
-        for t in range(r):
-            if WtW[i, t, t] * HHt[i, t, t] > negligible * negligible * whole:
-                largest[i] = max(largest[i], ratio[i, t])
+    largest = np.zeros(ratio.shape[0])
+    for i in range(ratio.shape[0]):
+        whole = model_norm2(WtW[i], HHt[i])
+        largest[i] = largest_of(ratio[i], WtW[i], HHt[i], negligible * negligible * whole)
+    return largest
+
+
+@inlined
+def model_norm2(WtW, HHt):
+    """‖WH‖² of one start, from its Grams."""
+    total = 0.0
+    for t in range(WtW.shape[0]):
+        for s in range(WtW.shape[0]):
+            total += WtW[t, s] * HHt[t, s]
+    return total
+
+
+@inlined
+def largest_of(ratio, WtW, HHt, least):
+    """Largest ratio of a component of one start whose square is more than ``least``."""
+    largest = 0.0
+    for t in range(ratio.size):
+        if WtW[t, t] * HHt[t, t] > least:
+            largest = max(largest, ratio[t])
     return largest
 
 

@@ -33,10 +33,10 @@ class Sweep(NamedTuple):
     decrease: torch.Tensor
     """By how much ``½⟨F, G F⟩ − ⟨C, F⟩`` fell, (S,)."""
     fit: torch.Tensor
-    """``⟨C, F⟩`` after the sweeps and before extrapolation, (S,)."""
+    """``⟨C, F⟩`` after the sweeps, (S,)."""
 
 
-def hals_sweep_(F, G, C, n_sweeps=1, active=None, previous=None, beta=None):
+def hals_sweep_(F, G, C, n_sweeps=1, active=None):
     """Sweep ``n_sweeps`` times over the components of each start's F, in place.
 
     Parameters
@@ -46,10 +46,6 @@ def hals_sweep_(F, G, C, n_sweeps=1, active=None, previous=None, beta=None):
     n_sweeps : int
     active : bool tensor (S,), optional
         The starts to sweep over; all by default.
-    previous : tensor (S, r, p), optional
-        If given, F is extrapolated after the sweeps, as by `extrapolate_`.
-    beta : float64 tensor (S,), optional
-        Weight of the extrapolation.
 
     Returns
     -------
@@ -61,13 +57,11 @@ def hals_sweep_(F, G, C, n_sweeps=1, active=None, previous=None, beta=None):
     if _by_triton(F):
         from nmfmerge.kernels import triton_hals
 
-        notes = triton_hals.hals_sweep_(F, G, C, n_sweeps, active, previous, beta, least)
+        notes = triton_hals.hals_sweep_(F, G, C, n_sweeps, active, least)
         return Sweep(notes[:, :r], notes[:, r : 2 * r], notes[:, 2 * r], notes[:, 2 * r + 1])
     swept = _sweep(F, G, C, n_sweeps, least)
     sums = Sweep(*(torch.where(_like(active, x), x, 0) for x in swept[1:]))
     F.copy_(torch.where(_like(active, F), swept[0], F))
-    if previous is not None:
-        extrapolate_(F, previous, beta, active)
     return sums
 
 

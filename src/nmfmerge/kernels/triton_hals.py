@@ -22,7 +22,7 @@ _REGISTER_CHUNK, _REGISTER_COLUMNS = 4, 64  # components of a chunk, columns of 
 _MEMORY_CHUNK, _MEMORY_COLUMNS = 8, 256
 
 
-def hals_sweep_(F, G, C, n_sweeps, active, previous, beta, least):
+def hals_sweep_(F, G, C, n_sweeps, active, least):
     """Launch the sweeps; return notes (S, 2r + 2): moved and total, decrease, fit."""
     S, r, p = F.shape
     in_registers = r <= _MOST_IN_REGISTERS
@@ -37,11 +37,7 @@ def hals_sweep_(F, G, C, n_sweeps, active, previous, beta, least):
     options = _register_options(n_chunks) if in_registers else {"num_warps": 2}
     n_blocks = triton.cdiv(p, columns)
     notes = torch.empty((S, n_blocks, 2 * r + 2), dtype=torch.float64, device=F.device)
-    push = previous is not None
-    arguments = (
-        F, rows, C, active, previous if push else F, beta if push else F, notes, r, p, n_sweeps,
-        n_chunks, chunk, columns, push,
-    )  # fmt: skip
+    arguments = (F, rows, C, active, notes, r, p, n_sweeps, n_chunks, chunk, columns)
     kernel = _register_kernel if in_registers else _memory_kernel
     kernel[(n_blocks, S)](*arguments, **options, enable_fp_fusion=True)  # said, or Triton warns
     return notes.sum(dim=1)
@@ -92,8 +88,8 @@ def _weighted_sum(total, g, rows, chunks, CHUNK: tl.constexpr):
 
 @triton.jit(do_not_specialize=["r", "p", "n_sweeps"])
 def _register_kernel(
-    F, G, C, active, previous, beta, notes, r, p, n_sweeps,
-    N: tl.constexpr, CHUNK: tl.constexpr, COLUMNS: tl.constexpr, PUSH: tl.constexpr,
+    F, G, C, active, notes, r, p, n_sweeps,
+    N: tl.constexpr, CHUNK: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Sweeps with all components of a block of columns in registers.
 
@@ -164,12 +160,6 @@ def _register_kernel(
         f = chunks[j]
         c = tl.load(C + j * CHUNK * step, mask=inside, other=0)
         fit += tl.sum((c * f).to(tl.float64), axis=0)
-        if PUSH:
-            before = previous + start * r * step + tile + j * CHUNK * step
-            weight = tl.load(beta + start).to(f.dtype)
-            move = f - tl.load(before, mask=inside, other=0)
-            tl.store(before, f, mask=inside)
-            f = tl.maximum(tl.fma(weight, move, f), 0.0)
         tl.store(F + j * CHUNK * step, f, mask=inside)
     tl.store(notes + 2 * r, tl.sum(decrease))
     tl.store(notes + 2 * r + 1, tl.sum(fit))
@@ -177,8 +167,8 @@ def _register_kernel(
 
 @triton.jit(do_not_specialize=["r", "p", "n_sweeps", "n_chunks"])
 def _memory_kernel(
-    F, G, C, active, previous, beta, notes, r, p, n_sweeps, n_chunks,
-    CHUNK: tl.constexpr, COLUMNS: tl.constexpr, PUSH: tl.constexpr,
+    F, G, C, active, notes, r, p, n_sweeps, n_chunks,
+    CHUNK: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Sweeps with the columns in memory and the residuals of a chunk in registers."""
     start = tl.program_id(1).to(tl.int64)
@@ -234,17 +224,9 @@ def _memory_kernel(
             decrease += lowered.to(tl.float64)
             tl.debug_barrier()  # the next chunk reads what this one has stored
     fit = tl.zeros([COLUMNS], tl.float64)
-    if PUSH:
-        previous += start * r * step
-        weight = tl.load(beta + start).to(F.dtype.element_ty)
     for t in range(r):
         f = tl.load(F + t * step + columns, mask=inside, other=0)
         c = tl.load(C + t * step + columns, mask=inside, other=0)
         fit += (c * f).to(tl.float64)
-        if PUSH:
-            was = tl.load(previous + t * step + columns, mask=inside, other=0)
-            pushed = tl.maximum(tl.fma(weight, f - was, f), 0.0)
-            tl.store(F + t * step + columns, pushed, mask=inside)
-            tl.store(previous + t * step + columns, f, mask=inside)
     tl.store(notes + 2 * r, tl.sum(decrease, axis=0))
     tl.store(notes + 2 * r + 1, tl.sum(fit, axis=0))

@@ -1,6 +1,6 @@
 """The loop that all solvers share: iterate, stop, record, call back."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -261,7 +261,7 @@ class Loop:
             histories=[record.history() for record in self._records],
             statuses=[None if record.can_go_on else record.status for record in self._records],
             phases=list(self._phase_of),
-            solvers=[self._solver_state(start) for start in range(len(self._records))],
+            solvers=self._solver_states(range(len(self._records))),
         )
 
     def _continue_from(self, state: LoopState) -> None:
@@ -271,13 +271,16 @@ class Loop:
         self._phase_of = list(state.phases)
         self._kept = dict(enumerate(state.solvers))
 
-    def _solver_state(self, start: int) -> dict[str, np.ndarray]:
-        if not self._records[start].can_go_on:
-            return {}
-        if start not in self._solver_starts or self._solver is None:
-            return self._kept.get(start, {})
-        row, arrays = self._solver_starts.index(start), self._solver.state()
-        return {name: array[row].copy() for name, array in arrays.items()}
+    def _solver_states(self, starts: Iterable[int]) -> list[dict[str, np.ndarray]]:
+        """What the solver needs to go on with each of these starts; nothing for one that ended."""
+        wanted = {start for start in starts if self._records[start].can_go_on}
+        states = {start: self._kept.get(start, {}) for start in wanted}
+        if self._solver is not None and wanted & set(self._solver_starts):
+            arrays = self._solver.state()
+            for row, start in enumerate(self._solver_starts):
+                if start in wanted:
+                    states[start] = {name: array[row].copy() for name, array in arrays.items()}
+        return [states.get(start, {}) for start in starts]
 
     def _begin(self, phase: int, solver: type[Solver]) -> None:
         """Begin a phase with the starts that have come to it."""
@@ -388,10 +391,11 @@ class Loop:
             self._live = live
             return
         copy_factor = self.point.kernels.copy
-        for start in set(self._rows) - set(live):
+        gone = [start for start in self._rows if start not in live]
+        for start in gone:
             Wt, H = self._factors_of(start)
             self._aside[start] = copy_factor(Wt), copy_factor(H)
-            self._kept[start] = self._solver_state(start)
+        self._kept |= dict(zip(gone, self._solver_states(gone), strict=True))
         self.point.forget_products()  # makes room for those of the smaller batch
         point, solver = self.point.select(rows), copy(self._solver)
         assert solver is not None
