@@ -140,7 +140,7 @@ def test_a_run_is_summed_in_bins(run):
     assert data.name == "x"
     assert data.rows.name == "m/z"
     assert data.columns.label == "retention time (s)"
-    np.testing.assert_array_equal(data.rows.values, [100, 101, 102])
+    np.testing.assert_array_equal(data.rows.values, [100.5, 101.5, 102.5])
     np.testing.assert_array_equal(data.columns.values, TIMES)
 
 
@@ -153,24 +153,24 @@ def test_transpose_puts_scans_in_rows(run):
 @pytest.mark.parametrize(
     ("options", "X", "rows", "columns"),
     [
-        ({"mz_bin": 2.0}, [[3, 8, 0, 16], [4, 0, 0, 96]], [100, 102], TIMES),
+        ({"mz_bin": 2.0}, [[3, 8, 0, 16], [4, 0, 0, 96]], [101, 103], TIMES),
         (
             {"mz_bin": 0.5, "mz_min": 102, "mz_max": 103},
             [[0, 0, 0, 0], [4, 0, 0, 96]],
-            [102, 102.5],
+            [102.25, 102.75],
             TIMES,
         ),
-        ({"mz_min": 100.5, "mz_max": 101.5}, [[2, 8, 0, 16]], [100.5], TIMES),
-        ({"mz_min": 99, "mz_max": 101}, [[0, 0, 0, 0], [3, 8, 0, 16]], [99, 100], TIMES),
-        ({"mz_max": 101.5}, [[3, 0, 0, 16], [0, 8, 0, 0]], [100, 101], TIMES),
-        ({"time_bin": 2.0}, [[3, 16], [8, 0], [4, 96]], [100, 101, 102], [60, 62]),
+        ({"mz_min": 100.5, "mz_max": 101.5}, [[2, 8, 0, 16]], [101], TIMES),
+        ({"mz_min": 99, "mz_max": 101}, [[0, 0, 0, 0], [3, 8, 0, 16]], [99.5, 100.5], TIMES),
+        ({"mz_max": 101.5}, [[3, 0, 0, 16], [0, 8, 0, 0]], [100.5, 101.5], TIMES),
+        ({"time_bin": 2.0}, [[3, 16], [8, 0], [4, 96]], None, [61, 63]),
         ({"time_bin": 1.5, "time_min": 59}, [[3, 0, 16], [0, 8, 0], [4, 0, 96]], None, None),
-        ({"time_min": 61, "time_max": 62}, [[8, 0]], [101], [61, 62]),
+        ({"time_min": 61, "time_max": 62}, [[8, 0]], [101.5], [61, 62]),
         (
             {"time_bin": 1.0, "time_min": 60, "time_max": 62},
             [[3, 0], [0, 8], [4, 0]],
-            [100, 101, 102],
-            [60, 61],
+            None,
+            [60.5, 61.5],
         ),
     ],
 )
@@ -178,9 +178,16 @@ def test_bins_and_ranges_are_used(run, options, X, rows, columns):
     data = read(run, **options)
     found = data.X.toarray() if sp.issparse(data.X) else data.X
     np.testing.assert_array_equal(found, X)
-    np.testing.assert_array_equal(data.rows.values, [100, 101, 102] if rows is None else rows)
-    expected = [59, 60.5, 62] if columns is None else columns
+    centres = [100.5, 101.5, 102.5]
+    np.testing.assert_array_equal(data.rows.values, centres if rows is None else rows)
+    expected = [59.75, 61.25, 62.75] if columns is None else columns
     np.testing.assert_array_equal(data.columns.values, expected)
+
+
+def test_the_description_says_that_axes_have_centres(run):
+    assert read(run).description == "LC-MS run in bins of 1 Da; the axes have their centres."
+    in_time = read(run, mz_bin=0.5, time_bin=2.0).description
+    assert in_time == "LC-MS run in bins of 0.5 Da and of 2 s; the axes have their centres."
 
 
 def test_fine_bins_are_kept_sparse(run):

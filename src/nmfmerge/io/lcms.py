@@ -1,5 +1,6 @@
 """LC-MS runs, mzML or netCDF: intensities summed in bins of m/z and of retention time.
 
+The axes have the centres of the bins; without ``time_bin`` a column is a scan, at its own time.
 Scans are binned as they come, so that only the bins of a run are ever in memory.
 """
 
@@ -137,14 +138,18 @@ class _Run:
         return build(
             self.path,
             X.toarray() if dense else X,
-            Axis("m/z", low + self.mz_bin * np.arange(n)),
+            Axis("m/z", _centres(low, self.mz_bin, n)),
             Axis("retention time", seconds, "s"),
             memory=self.memory,
-            description=f"LC-MS run in bins of {self.mz_bin:g} Da.",
+            description=self._description(),
         )
 
+    def _description(self) -> str:
+        in_time = "" if self.time_bin is None else f" and of {self.time_bin:g} s"
+        return f"LC-MS run in bins of {self.mz_bin:g} Da{in_time}; the axes have their centres."
+
     def _columns(self) -> tuple[np.ndarray, np.ndarray]:
-        """Seconds at which each column begins, and the column of each scan that is kept."""
+        """Time of each column, a scan or the centre of a bin, and the column of each kept scan."""
         times = np.array(self.kept)
         if self.time_bin is None:
             return times, np.arange(len(times))
@@ -154,7 +159,7 @@ class _Run:
             wanted = _count(low, self.time_max, self.time_bin)
         n = self._affordable(wanted)
         column = np.minimum(bin_index(times, low, self.time_bin, n), n - 1)
-        return low + self.time_bin * np.arange(n), column
+        return _centres(low, self.time_bin, n), column
 
     def _affordable(self, n_bins: float) -> int:
         """The number of bins, checked against the memory that their edges take."""
@@ -171,6 +176,10 @@ class _Run:
             )
         if not any(map(len, self.filled)):
             raise FormatError(f"{self.path} has no points in this range: widen mz_min to mz_max")
+
+
+def _centres(low: float, width: float, n: int) -> np.ndarray:
+    return low + width * (np.arange(n) + 0.5)
 
 
 def _count(low: float, high: float, width: float) -> float:

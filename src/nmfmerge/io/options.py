@@ -60,14 +60,14 @@ OPTIONS: Mapping[str, Option] = {
         low=1,
     ),
     "mz_bin": Option(
-        float, "width of a bin of m/z in Da; each is a row (default: 1)", low=0, above=True
+        float, "width of a bin of m/z in Da; each is a row, named by its centre (default: 1)", low=0, above=True
     ),
     "mz_min": Option(float, "leave out points with an m/z below this"),
     "mz_max": Option(float, "leave out points with an m/z above this"),
     "time_bin": Option(
         float,
-        "width of a bin of retention time in seconds; each is a column (default: each scan is a "
-        "column)",
+        "width of a bin of retention time in seconds; each is a column, named by its centre "
+        "(default: each scan is a column)",
         low=0,
         above=True,
     ),
