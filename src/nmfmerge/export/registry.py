@@ -10,7 +10,10 @@ from nmfmerge.export.base import Export, Source
 from nmfmerge.io.errors import MissingLibrary
 from nmfmerge.result import Factorization
 
-_ALL: tuple[Export, ...] = (words.EXPORT, single_cell.EXPORT)  # one entry from each file of this package
+_ALL: tuple[Export, ...] = (
+    words.EXPORT,
+    single_cell.EXPORT,
+)  # one entry from each file of this package
 EXPORTS: Mapping[str, Export] = {export.name: export for export in _ALL}
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.export.base import Export, Source
-from nmfmerge.export.words import HEAD, component_name, order_by, top_names
+from nmfmerge.export.words import TopName, component_name, order_by, top_names
 from nmfmerge.io.errors import library
 from nmfmerge.metrics import shares, specificity
 from nmfmerge.result import Factorization
@@ -134,7 +134,7 @@ def _facts(
         "names": np.array(names, dtype=object),
         "shares": shares(result.W, result.H),
         "status": str(result.status),
-        "top_genes": pandas.DataFrame(top_names(result, data, "gene"), columns=HEAD),
+        "top_genes": pandas.DataFrame(top_names(result, data, "gene"), columns=TopName._fields),
         "settings": {name: _plain(value) for name, value in settings.items() if value is not None},
         "version": version("nmfmerge"),
     }
@@ -158,7 +158,7 @@ def _ranked(genes: np.ndarray, gene_names: np.ndarray, names: list[str]) -> dict
     changes = np.log2((parts + _TINY) / (np.maximum(others, 0) + _TINY))
     n = min(_RANKED, *((genes[:, k] > 0).sum() for k in range(len(names))), len(genes))
     orders = [order_by(scores[:, k], genes[:, k], n) for k in range(len(names))]
-    columns = {
+    columns: dict[str, list[np.ndarray]] = {
         "names": [gene_names[order] for order in orders],
         "scores": [scores[order, k].astype("f4") for k, order in enumerate(orders)],
         "logfoldchanges": [changes[order, k].astype("f4") for k, order in enumerate(orders)],
@@ -168,9 +168,16 @@ def _ranked(genes: np.ndarray, gene_names: np.ndarray, names: list[str]) -> dict
     params = {
         "groupby": "nmf", "reference": "rest", "method": "specificity", "use_raw": False,
     }  # fmt: skip
-    return {"params": params} | {
-        name: np.rec.fromarrays(values, names=groups) for name, values in columns.items()
-    }
+    return {"params": params} | {name: _records(groups, values) for name, values in columns.items()}
+
+
+def _records(names: list[str], columns: list[np.ndarray]) -> np.ndarray:
+    """A table whose columns have names, as NumPy keeps them."""
+    kinds = [(name, column.dtype) for name, column in zip(names, columns, strict=True)]
+    table = np.empty(len(columns[0]), dtype=kinds)
+    for name, column in zip(names, columns, strict=True):
+        table[name] = column
+    return table
 
 
 def _unique(names: list[str]) -> list[str]:

@@ -1,10 +1,8 @@
 """Names that stand for a component: genes, words, documents, by how specific they are to it."""
 
-import csv
 import re
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,14 +10,36 @@ from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.export.base import Export, Source
 from nmfmerge.metrics import specificity
 from nmfmerge.result import Factorization
+from nmfmerge.tables import Table, write_tables
 
-_DIGITS = ".9g"
-HEAD = ["component", "rank", "name", "weight", "specificity"]
+_TOP = 30  # names of each component
 
 
-def top_names(
-    result: Factorization, data: Dataset, axis: str, n_top: int = 30
-) -> list[tuple[str, int, str, float, float]]:
+class TopName(NamedTuple):
+    """One of the names that stand for a component.
+
+    Attributes
+    ----------
+    component : str
+        Name of the component, its number from 1 where it has none.
+    rank : int
+        From 1, the most specific.
+    name : str
+        The gene, word, ….
+    weight : float
+        Its entry of the factor.
+    specificity : float
+        See `nmfmerge.metrics.specificity`.
+    """
+
+    component: str
+    rank: int
+    name: str
+    weight: float
+    specificity: float
+
+
+def top_names(result: Factorization, data: Dataset, axis: str, n_top: int = _TOP) -> list[TopName]:
     """The most specific entries of an axis for each component.
 
     Parameters
@@ -35,15 +55,15 @@ def top_names(
 
     Returns
     -------
-    lines : list of tuple
-        Component, rank from 1, name, weight (the entry of the factor) and specificity
-        (see `nmfmerge.metrics.specificity`), by which the names of a component are sorted; where
-        that is the same, by weight.
+    names : list of TopName
+        Those of the first component first, each sorted by specificity, where that is the same by
+        weight; ``pandas.DataFrame(names)`` makes a table of them.
     """
+    result = result.numpy()
     if axis == data.rows.name:
-        return _lines(result, data.rows, result.numpy().W, n_top)
+        return _top(result, data.rows, result.W, n_top)
     if axis == data.columns.name:
-        return _lines(result, data.columns, result.numpy().H.T, n_top)
+        return _top(result, data.columns, result.H.T, n_top)
     raise ValueError(
         f"axis={axis!r} is not an axis of {data.name!r}: expected {data.rows.name!r} or "
         f"{data.columns.name!r}"
@@ -57,16 +77,14 @@ def component_name(result: Factorization, k: int) -> str:
 
 def order_by(scores: np.ndarray, weights: np.ndarray, n_top: int) -> np.ndarray:
     """The entries of one component with a weight, highest score first."""
-    order = np.lexsort((-weights, -scores))[:n_top]
-    return order[weights[order] > 0]
+    found = np.flatnonzero(weights > 0)
+    return found[np.lexsort((-weights[found], -scores[found]))][:n_top]
 
 
-def _lines(
-    result: Factorization, axis: Axis, F: np.ndarray, n_top: int
-) -> list[tuple[str, int, str, float, float]]:
-    scores = specificity(F)
+def _top(result: Factorization, axis: Axis, F: np.ndarray, n_top: int) -> list[TopName]:
+    scores, names = specificity(F), [component_name(result, k) for k in range(F.shape[1])]
     return [
-        (component_name(result, k), rank, str(axis.values[i]), float(F[i, k]), float(scores[i, k]))
+        TopName(names[k], rank, str(axis.values[i]), float(F[i, k]), float(scores[i, k]))
         for k in range(F.shape[1])
         for rank, i in enumerate(order_by(scores[:, k], F[:, k], n_top), 1)
     ]
@@ -77,18 +95,6 @@ def has_names(axis: Axis) -> bool:
     return np.asarray(axis.values).dtype.kind in "UO"
 
 
-def write_csv(file: Path, head: list[str], lines: Iterable[Iterable[Any]]) -> None:
-    """Write a table; numbers have nine digits, names keep their bytes."""
-    with open(file, "w", newline="", encoding="utf-8", errors="surrogateescape") as opened:
-        writer = csv.writer(opened)
-        writer.writerow(head)
-        writer.writerows([_cell(value) for value in line] for line in lines)
-
-
-def _cell(value: Any) -> Any:
-    return format(value, _DIGITS) if isinstance(value, float) else value
-
-
 def _suits(data: Dataset) -> bool:
     return has_names(data.rows) or has_names(data.columns)
 
@@ -97,16 +103,21 @@ def _write(folder: Path, source: Source) -> None:
     result, data = source.result, source.data
     for axis, F in ((data.rows, result.W), (data.columns, result.H.T)):
         if has_names(axis):
-            lines = _lines(result, axis, F, 30)
-            write_csv(folder / _file_name(axis, data), HEAD, lines)
+            write_tables(folder, [_table(_file_name(axis, data), _top(result, axis, F, _TOP))])
+
+
+def _table(name: str, top: list[TopName]) -> Table:
+    columns = [list(column) for column in zip(*top, strict=True)] or [[] for _ in TopName._fields]
+    *columns, weights, scores = columns
+    return Table(name, TopName._fields, [*columns, np.array(weights), np.array(scores)])
 
 
 def _file_name(axis: Axis, data: Dataset) -> str:
-    """top-genes.csv for an axis of genes."""
+    """top-genes for an axis of genes."""
     plural = re.sub(r"\W+", "-", axis.name)[:40].strip("-") + "s"
     if axis is data.columns and data.rows.name == data.columns.name:
         plural += "-of-columns"
-    return f"top-{plural}.csv"
+    return f"top-{plural}"
 
 
 EXPORT = Export(
