@@ -38,11 +38,13 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
     for name, option in OPTIONS.items():
         flag = "--" + name.replace("_", "-")
         if option.kind is bool:
-            action = "store_true" if name == "transpose" else argparse.BooleanOptionalAction
+            action = argparse.BooleanOptionalAction if name == "header" else "store_true"
             group.add_argument(flag, action=action, default=None, help=option.description)
         else:
-            metavar = METAVARS[option.kind]
-            group.add_argument(flag, type=option.kind, help=option.description, metavar=metavar)
+            metavar = option.metavar or METAVARS[option.kind]
+            group.add_argument(
+                flag, type=option.from_text, help=option.description, metavar=metavar
+            )
 
 
 def add_data(parser: argparse.ArgumentParser) -> None:

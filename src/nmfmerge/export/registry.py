@@ -5,15 +5,17 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from nmfmerge.datasets.base import Dataset
-from nmfmerge.export import single_cell, words
+from nmfmerge.export import images, single_cell, words
 from nmfmerge.export.base import Export, Source
 from nmfmerge.io.errors import MissingLibrary
 from nmfmerge.result import Factorization
 
-_ALL: tuple[Export, ...] = (
+_ALL: tuple[Export, ...] = (  # from each file of this package
     words.EXPORT,
     single_cell.EXPORT,
-)  # one entry from each file of this package
+    images.MAPS,
+    images.COURSES,
+)
 EXPORTS: Mapping[str, Export] = {export.name: export for export in _ALL}
 
 

@@ -25,8 +25,8 @@ def describe(data: Dataset) -> dict[str, Any]:
         name, shape, kind ("dense" or "sparse"), dtype, stored (entries kept in memory), density
         (part of the entries that are not zero), min, max and mean of the finite entries (None
         without any), negative, nan and infinite (numbers of entries), zero_rows, zero_columns,
-        megabytes, rows and columns (labels), and problems: sentences that say what is wrong and
-        what to do.
+        megabytes, rows and columns (labels), description (where there is one), and problems:
+        sentences that say what is wrong and what to do.
     """
     X: Any = data.X
     if X is None:
@@ -49,6 +49,8 @@ def describe(data: Dataset) -> dict[str, Any]:
         "rows": data.rows.label,
         "columns": data.columns.label,
     }
+    if data.description:
+        facts["description"] = data.description
     facts["problems"] = _problems(facts, values, data.n_components)
     return facts
 
