@@ -31,7 +31,8 @@ def read_envi(path: Path, memory: Memory) -> Dataset:
     shape = [int(header[name]) for name in ("lines", "samples", "bands")]
     if min(shape) < 1:
         raise FormatError(f"{path} declares an empty image: write it again")
-    memory.array(shape, 24)  # as stored, as a matrix, and scaled
+    size = np.dtype(envi.gen_params(header).dtype).itemsize
+    memory.array(shape, 2 * size + 8)  # as stored, as a matrix, and scaled
     try:
         image = envi.open(str(path.absolute()))
     except envi.EnviDataFileNotFoundError as error:
