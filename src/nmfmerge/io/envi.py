@@ -1,6 +1,5 @@
 """ENVI images, a header with its data file beside it: pixels × bands, with their wavelengths."""
 
-import logging
 import math
 import warnings
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ import numpy as np
 from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.io.build import build
 from nmfmerge.io.errors import FormatError, ReadingWarning, library
+from nmfmerge.io.images import logged
 from nmfmerge.io.memory import Memory
 
 _UNITS = {"nanometers": "nm", "nm": "nm", "micrometers": "µm", "microns": "µm", "um": "µm",
@@ -22,7 +22,6 @@ _HEADER = 10**7  # bytes; a header has some numbers for each band
 def read_envi(path: Path, memory: Memory) -> Dataset:
     """Read an ENVI image by its header."""
     envi = library("spectral.io.envi", ".hdr", "spectral", "hyperspectral")
-    logging.getLogger("spectral").addHandler(logging.NullHandler())
     if path.stat().st_size > _HEADER:
         raise FormatError(f"{path} is too long for an ENVI header: check its suffix")
     header = envi.read_envi_header(str(path.absolute()))
@@ -34,7 +33,8 @@ def read_envi(path: Path, memory: Memory) -> Dataset:
     size = np.dtype(envi.gen_params(header).dtype).itemsize
     memory.array(shape, 2 * size + 8)  # as stored, as a matrix, and scaled
     try:
-        image = envi.open(str(path.absolute()))
+        with logged("spectral"):  # which tells of what it cannot parse
+            image = envi.open(str(path.absolute()))
     except envi.EnviDataFileNotFoundError as error:
         raise FormatError(
             f"{path} has no data file beside it: copy the file of the same name that ends in "
