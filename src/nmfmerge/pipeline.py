@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nmfmerge import tensors
+from nmfmerge import progress, tensors
 from nmfmerge import validation as check
 from nmfmerge.beginning import StartMaker
 from nmfmerge.checkpoint import Checkpoint
@@ -98,7 +98,8 @@ def nmf(
         Whether products with a float32 X on a GPU may use TF32: several times faster, with errors
         of 1e-3 instead of 1e-7 in them.
     verbose : int
-        1 prints a line a stage, 2 also a line every 100 iterations.
+        1 shows a progress bar in a terminal or a notebook, and elsewhere a line after each stage;
+        2 prints these lines, and one every 100 iterations.
 
     Returns
     -------
@@ -208,6 +209,7 @@ checkpoint, device, tf32, verbose
         X, n_components, solver, init, max_iter, max_time, random_state, callback, verbose,
         n_init=n_init, keep_all=keep_all, hold=hold, device=device, tf32=tf32,
         checkpoint=checkpoint, settings={"tol": tol, "tol_intermediate": loose, "n_extra": k},
+        merges=k != 0,
     )  # fmt: skip
     k = _extra_components(k, run.n_components, run.data.shape, _first_held(run.held))
     with run:
@@ -359,6 +361,7 @@ def _prepare(
     tf32: Any = False,
     checkpoint: Any = None,
     settings: dict[str, Any] | None = None,
+    merges: bool = False,
 ) -> Run:
     """Check all arguments that the entry points share, X last, and make the run."""
     solver = SOLVERS[check.check_word("solver", solver, SOLVERS)]
@@ -379,7 +382,10 @@ def _prepare(
         settings = (settings or {}) | ({"hold": held.as_lists()} if held else {})
         file = Checkpoint(path, _identity(data, r, solver, inits, random_state, **settings))
     given = None if held is None else (inits[0][0].T, inits[0][1])
-    return Run(data, r, solver, limits, beginnings, file, held, given, bool(keep_all))
+    named = all(isinstance(init, str) for init in inits)
+    sort = held is None and (merges or named)  # else the order of components is the user's
+    limits = limits.with_bar(progress.MERGED if merges else progress.PLAIN)
+    return Run(data, r, solver, limits, beginnings, file, held, given, bool(keep_all), sort)
 
 
 def _identity(
