@@ -163,19 +163,48 @@ def nmf_merge(
 
     Parameters
     ----------
-    X, n_components, solver, init, keep_all, hold, tol, max_time, random_state, callback, \
-checkpoint, device, tf32, verbose
-        As in `nmf`. An existing solution given as ``init`` is improved. Held components must be the
-        first ones; they are never merged.
-    n_init : int
-        Number of starts: ``init`` and random ones, as in `nmf`.
+    X : array or sparse matrix (m, n)
+        Nonnegative data, dense or CSR/CSC; float32 and float64 are used as they are.
+    n_components : int
+        Rank r, from 1 to min(m, n).
     n_extra : int, optional
         Number k of extra components; default max(1, round(0.2·r)). r + k is at most min(m, n).
         0 is plain NMF.
+    solver : {"accelerated", "hals", "gcd", "alspgrad", "mu"}
+        Algorithm of all stages; `nmf` says what they are.
+    init : {"nndsvd", "nndsvda", "nndsvdar", "random"}, (W0, H0) or a list of these
+        Start of the first stage; a solution that is given is improved, and not changed itself. A
+        list has one entry for each start and takes the place of ``n_init``.
+    n_init : int
+        Number of starts: ``init`` and random ones. They are carried through together; the best
+        comes back, and ``starts`` says what the others came to.
+    keep_all : bool
+        Whether to keep the solutions from all starts, in ``solutions``.
+    hold : indices, or a mapping of "W" and "H" to indices, optional
+        Components of ``init=(W0, H0)`` that stay as they are, as in `nmf`. They must be the first
+        ones, and are never merged.
+    tol : float
+        Tolerance of the final stage: it stops when no component moves by more than this,
+        relatively.
     tol_intermediate : float, optional
         Tolerance of the initial and over-complete stages; default √tol.
     max_iter : int
         Most iterations of each stage.
+    max_time : float, optional
+        Most seconds of all stages together.
+    random_state : int, Generator, RandomState or None
+        Seed of the random starts. None is a fixed seed: the same call gives the same answer.
+    callback : callable, optional
+        Called with a `Progress` after each iteration; a true return value stops the run.
+    checkpoint : path, optional
+        File to keep the state of the run in, and to continue from; see `nmf`.
+    device : str or torch.device, optional
+        Where to compute, such as "cuda"; needs PyTorch. X may be a PyTorch tensor too.
+    tf32 : bool
+        Whether products with a float32 X on a GPU may use TF32, which is faster and less accurate.
+    verbose : int
+        1 shows a progress bar in a terminal or a notebook, and elsewhere a line after each stage;
+        2 prints these lines, and one every 100 iterations.
 
     Returns
     -------

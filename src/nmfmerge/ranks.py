@@ -63,11 +63,15 @@ def rank_path(
     Parameters
     ----------
     X : array or sparse matrix (m, n)
-        Nonnegative data, as in `nmf`.
+        Nonnegative data, dense or CSR/CSC.
     n_max, n_min : int
         Highest and lowest rank; n_max is at most min(m, n).
-    solver, tol, max_iter
-        As in `nmf`, for the polish of every start.
+    solver : {"accelerated", "hals", "gcd", "alspgrad", "mu"}
+        Algorithm that polishes every start; `nmf` says what they are.
+    tol : float
+        Tolerance of these fits: no component moves by more than this, relatively.
+    max_iter : int
+        Most iterations of each of them.
     max_time : float, optional
         Most seconds for the whole path. Ranks not reached by then are merged from the next higher
         one, without a polish.
