@@ -107,7 +107,7 @@ def _problems(facts: dict[str, Any], values: np.ndarray, n_components: int | Non
         if facts[key]:
             problems.append(
                 f"{_count(facts[key], f'{word} is', f'{word}s are')} all zero and carry no "
-                "information: drop them to save time."
+                f"information: leave them out with drop_zero_{word}s=True to save time."
             )
     if facts["max"] == 0 and facts["min"] == 0:
         problems.append("All entries are zero: check that the right array was read.")
