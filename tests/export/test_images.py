@@ -10,7 +10,6 @@ import nmfmerge
 from nmfmerge import export
 from nmfmerge.datasets import Axis, Dataset
 from nmfmerge.io import read
-from tests.cli.conftest import command  # noqa: F401, as a fixture
 
 HEIGHT, WIDTH, FRAMES = 9, 7, 40
 
@@ -26,7 +25,7 @@ def cube(rng):
 
 
 @pytest.fixture
-def fit(command, tmp_path):  # noqa: F811
+def fit(command, tmp_path):
     """Fits a file on the command line; W and H and the folder."""
 
     def run(file, *options):

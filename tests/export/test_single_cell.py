@@ -9,7 +9,6 @@ import scipy.sparse as sp
 import nmfmerge
 from nmfmerge import datasets, export, metrics
 from nmfmerge.io import read
-from tests.cli.conftest import command  # noqa: F401, as a fixture
 
 CELLS = [f"cell-{i}" for i in range(60)]
 GENES = [f"G{i}" for i in range(40)]
@@ -38,7 +37,7 @@ def written(tmp_path, adata):
 
 @pytest.fixture
 def fitted(
-    command,  # noqa: F811
+    command,
     written,
     tmp_path,
 ):
@@ -188,6 +187,44 @@ def test_an_anndata_is_updated_in_place_and_must_have_the_genes(adata, written):
     other = datasets.Dataset("x", data.X, None, datasets.Axis("row", np.arange(60)), data.columns)
     with pytest.raises(ValueError, match="expected 'cell' and 'gene'"):
         export.to_anndata(result, other)
+
+
+def test_cells_and_genes_are_matched_by_name(adata, written):
+    data = read(written)
+    result = nmfmerge.nmf(data.X, 2)
+    order = np.random.default_rng(1).permutation(60)
+    shuffled = export.to_anndata(result, data, adata[order].copy())
+    np.testing.assert_array_equal(shuffled.obsm["X_nmf"], result.W[order])
+    renamed = adata.copy()
+    renamed.obs_names = [f"other{i}" for i in range(60)]
+    np.testing.assert_array_equal(export.to_anndata(result, data, renamed).obsm["X_nmf"], result.W)
+
+
+def test_a_file_of_which_a_part_cannot_be_read_gives_a_new_anndata(adata, written, fitted):
+    import h5py
+
+    with h5py.File(written, "a") as file:
+        file["uns"].attrs["encoding-version"] = "99.0.0"
+    back = anndata.read_h5ad(fitted() / "result.h5ad")
+    np.testing.assert_array_equal(back.X.toarray(), adata.X.toarray())
+    assert back.obsm["X_nmf"].shape == (60, 3)
+    assert "note" not in back.uns
+
+
+def test_a_fit_is_not_lost_for_an_export_that_fails(
+    fitted, command, written, tmp_path, monkeypatch
+):
+    def fail(*_, **__):
+        raise KeyError("what")
+
+    monkeypatch.setattr("nmfmerge.export.single_cell.to_anndata", fail)
+    code, out, _ = command("fit", written, "-r", 3, "--no-report", "-o", tmp_path / "f")
+    assert code == 0
+    assert "not written: the export 'anndata' failed ('what')" in out
+    assert (tmp_path / "f" / "top-genes.csv").exists()
+    assert not (tmp_path / "f" / "result.h5ad").exists()
+    with pytest.raises(KeyError):
+        export.write(nmfmerge.nmf(read(written).X, 2), read(written), tmp_path / "g")
 
 
 def test_names_of_components_are_kept(adata, written, tmp_path):

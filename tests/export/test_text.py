@@ -9,7 +9,6 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 
 from nmfmerge import NMFMerge, metrics
-from tests.cli.conftest import command  # noqa: F401, as a fixture
 
 TOPICS = [
     ["tea", "milk", "cup", "sugar"],
@@ -36,7 +35,7 @@ def words_and_counts(texts):
 @pytest.mark.parametrize("suffix", ["mtx", "mat", "npz", "csv"])
 def test_words_of_topics_come_out_of_every_kind_of_file(
     tmp_path,
-    command,  # noqa: F811
+    command,
     words_and_counts,
     suffix,
 ):
@@ -85,7 +84,7 @@ def test_topics_in_a_pipeline_name_their_words(texts):
     assert topics.get_feature_names_out().tolist() == ["nmfmerge0", "nmfmerge1", "nmfmerge2"]
 
 
-def test_info_tells_which_names_were_found(tmp_path, command, words_and_counts):  # noqa: F811
+def test_info_tells_which_names_were_found(tmp_path, command, words_and_counts):
     X, words = words_and_counts
     mmwrite(tmp_path / "talk.mtx", X)
     (tmp_path / "vocabulary.txt").write_text("\n".join(words))
@@ -99,7 +98,7 @@ def test_info_tells_which_names_were_found(tmp_path, command, words_and_counts):
     assert "vocabulary.txt was left out: it has 12 names and" in err
 
 
-def test_messages_name_options_of_the_command_line(tmp_path, command, rng, monkeypatch):  # noqa: F811
+def test_messages_name_options_of_the_command_line(tmp_path, command, rng, monkeypatch):
     X = rng.random((6, 6))
     X[2] = 0
     np.save(tmp_path / "x.npy", X)
@@ -118,7 +117,7 @@ def test_messages_name_options_of_the_command_line(tmp_path, command, rng, monke
     assert "with --pixel-axes '0,1'" in err
 
 
-def test_names_are_found_again_from_another_folder(tmp_path, command, rng, monkeypatch):  # noqa: F811
+def test_names_are_found_again_from_another_folder(tmp_path, command, rng, monkeypatch):
     """A fit keeps where its names were, and `merge` reads the data again from anywhere."""
     (tmp_path / "data").mkdir()
     np.save(tmp_path / "data" / "x.npy", rng.random((12, 9)))

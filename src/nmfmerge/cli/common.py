@@ -122,7 +122,7 @@ class Exports:
 
     def __call__(self, folder: Path) -> None:
         """Write all that suits the data into a folder."""
-        self.left_out = write_all(folder, self._source, self._requested)
+        self.left_out = write_all(folder, self._source, self._requested, keep_going=True)
 
     @property
     def remarks(self) -> str:

@@ -37,7 +37,7 @@ def to_anndata(
         What was factorized, as `nmfmerge.io.read` gave it: one axis is "cell", the other "gene".
     adata : AnnData, optional
         Where to put it; by default a new one is made of X and the names. Cells and genes that
-        ``data`` does not have, because they are all zero, get zeros.
+        ``data`` does not have, because they are all zero, get zeros. They are matched by name.
     layer : str, optional
         The layer of ``adata`` that was fitted, to be recorded.
     settings : mapping, optional
@@ -99,11 +99,14 @@ def _new(data: Dataset) -> Any:
 
 
 def _placed(F: np.ndarray, axis: Axis, names: Any, what: str) -> np.ndarray:
-    """The rows of a factor at their places in an AnnData, zeros where it has none."""
-    if len(F) == len(names):
-        return np.array(F)
+    """The rows of a factor at their places in an AnnData, zeros where it has none.
+
+    Places go by name; where names are not those of the AnnData, or not unique, by order.
+    """
     places = names.get_indexer(axis.values.astype(str)) if names.is_unique else np.array([-1])
-    if (places < 0).any():
+    if (places < 0).any() or len(np.unique(places)) < len(F):
+        if len(F) == len(names):
+            return np.array(F)
         raise ValueError(
             f"adata has {len(names)} {what} and the fit has {len(F)}, which are not all among them "
             "by a name of their own: give the AnnData that was fitted"
@@ -185,18 +188,25 @@ def _unique(names: list[str]) -> list[str]:
     return names if len(set(names)) == len(names) else [f"{k}: {n}" for k, n in enumerate(names, 1)]
 
 
+def _read_whole(anndata: Any, file: Path | None) -> Any:
+    """The AnnData that was fitted; None if it was no AnnData, or not all of it can be read."""
+    if file is None or file.suffix.lower() != ".h5ad":
+        return None
+    try:
+        return anndata.read_h5ad(file)
+    except Exception:  # of what is not in X and the names, which the fit did not need
+        return None
+
+
 def _write(folder: Path, source: Source) -> None:
     anndata = library("anndata", "result.h5ad", "anndata", "single-cell", doing="writing")
     reading = source.about.get("reading", {})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of names that are not unique, and of old files
-        adata = None
-        if source.file is not None and source.file.suffix.lower() == ".h5ad":
-            adata = anndata.read_h5ad(source.file)
         adata = to_anndata(
             source.result,
             source.data,
-            adata,
+            _read_whole(anndata, source.file),
             layer=reading.get("layer"),
             settings=source.about.get("settings"),
         )

@@ -114,7 +114,7 @@ def _table(name: str, top: list[TopName]) -> Table:
 
 def _file_name(axis: Axis, data: Dataset) -> str:
     """top-genes for an axis of genes."""
-    plural = re.sub(r"\W+", "-", axis.name)[:40].strip("-") + "s"
+    plural = (re.sub(r"\W+", "-", axis.name)[:40].strip("-") or "name") + "s"
     if axis is data.columns and data.rows.name == data.columns.name:
         plural += "-of-columns"
     return f"top-{plural}"
