@@ -9,8 +9,9 @@ import csv
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -32,6 +33,12 @@ _FILES = {
     "merges.csv", "path.npz", "path.csv", "edits.py", "edits.npz", "report.html",
     *(f"figures/{name}.png" for name in FIGURES),
 }  # fmt: skip
+# What exports write, see `nmfmerge.export`; W, H and other tables in other formats than csv.
+_EXPORTED = (
+    "components.csv", "peaks.csv", "spectra.msp", "spectra.mgf", "spectra.csv", "traces.csv",
+    "maps.tif", "result.h5ad", "top-*.csv", "*.parquet", "tables.xlsx", "audio/*.wav",
+)  # fmt: skip
+_FOLDERS = ("figures", "audio")
 # What is in factors.npz, where it is known; all other arrays are in history.npz.
 _FACTORS = ("W", "H", "spread W", "spread H", "generalized_singular_values")
 _DIGITS = ".9g"  # of a number in a csv file; factors.npz has all
@@ -89,8 +96,14 @@ def not_ours(path: Path) -> list[str]:
     return [
         name
         for name, entry in _entries(path)
-        if entry.is_symlink() or not entry.is_file() or name not in _FILES | _unfinished_files()
+        if entry.is_symlink() or not entry.is_file() or not _is_ours(name)
     ]
+
+
+def _is_ours(name: str) -> bool:
+    if name in _FILES | _unfinished_files():
+        return True
+    return any(fnmatchcase(name, pattern) for pattern in _EXPORTED)
 
 
 def listed(names: list[str], most: int = 5) -> str:
@@ -100,7 +113,12 @@ def listed(names: list[str], most: int = 5) -> str:
 
 
 def write(
-    path: Path, fit: Fit, pages: Mapping[str, str | bytes] | None = None, *, replace: bool = False
+    path: Path,
+    fit: Fit,
+    pages: Mapping[str, str | bytes] | None = None,
+    *,
+    exports: Callable[[Path], object] | None = None,
+    replace: bool = False,
 ) -> None:
     """Write a fit beside its place, then put it there in one move.
 
@@ -112,6 +130,8 @@ def write(
         What to write.
     pages : mapping, optional
         More files by name, such as ``report.html`` and ``figures/components.png``.
+    exports : callable, optional
+        Writes more files into the folder that it is called with.
     replace : bool
         Whether a fit that is there is replaced. Files in it that are not ours are kept.
     """
@@ -124,6 +144,8 @@ def write(
             file = scratch / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(content.encode() if isinstance(content, str) else content)
+        if exports is not None:
+            exports(scratch)
         _put_in_place(scratch, path)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -183,8 +205,8 @@ def _refuse_existing(path: Path, replace: bool) -> None:
 
 def _entries(path: Path) -> Iterator[tuple[str, Path]]:
     for entry in path.iterdir():
-        if entry.name == "figures" and entry.is_dir() and not entry.is_symlink():
-            yield from ((f"figures/{figure.name}", figure) for figure in entry.iterdir())
+        if entry.name in _FOLDERS and entry.is_dir() and not entry.is_symlink():
+            yield from ((f"{entry.name}/{file.name}", file) for file in entry.iterdir())
         else:
             yield entry.name, entry
 

@@ -5,7 +5,7 @@ import io
 import json
 import shlex
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ import numpy as np
 from nmfmerge.cli.messages import printable, show
 from nmfmerge.cli.settings import METAVARS
 from nmfmerge.datasets.base import Dataset
+from nmfmerge.export.base import Source
+from nmfmerge.export.registry import write_all
 from nmfmerge.folder import Fit
 from nmfmerge.io.options import OPTIONS
 from nmfmerge.origin import digest, now, versions
@@ -101,6 +103,26 @@ def pages(fit: Fit) -> dict[str, str | bytes]:
     files: dict[str, str | bytes] = {f"figures/{name}.png": png(f) for name, f in drawn.items()}
     files["report.html"] = page(fit.result, fit.data, fit.about, figures=drawn, path=fit.path)
     return files
+
+
+class Exports:
+    """Writes a fit in the files of its field, for `folder.write`; keeps what was left out."""
+
+    def __init__(self, fit: Fit, requested: Collection[str] = ()) -> None:
+        file = Path(fit.about.get("file", ""))
+        known = file if file.is_file() or (file.is_dir() and file != Path()) else None
+        self._source = Source(fit.result.numpy(), fit.data, known, fit.about)
+        self._requested = requested
+        self.left_out: dict[str, str] = {}
+
+    def __call__(self, folder: Path) -> None:
+        """Write all that suits the data into a folder."""
+        self.left_out = write_all(folder, self._source, self._requested)
+
+    @property
+    def remarks(self) -> str:
+        """What was not written and why, for the terminal."""
+        return "".join(f"\nnot written: {reason}" for reason in self.left_out.values())
 
 
 def _printable(fit: Fit) -> Fit:

@@ -9,6 +9,7 @@ import numpy as np
 from nmfmerge import metrics
 from nmfmerge.cli.common import (
     OK,
+    Exports,
     add_output,
     pages,
     summary,
@@ -45,7 +46,7 @@ def run(given: argparse.Namespace) -> int:
     data = lcms_like()
     standard, merge = _fit(data, given.starts)
     fit = Fit(merge, data, _about(data, standard, merge))
-    write(given.output, fit, pages(fit), replace=given.force)
+    write(given.output, fit, pages(fit), exports=Exports(fit), replace=given.force)
     outcome = {
         "standard": summary(standard),
         "merge": summary(merge),

@@ -10,6 +10,7 @@ from nmfmerge.checkpoint import CheckpointError, OtherRun, differences
 from nmfmerge.cli.common import (
     NOT_CONVERGED,
     OK,
+    Exports,
     add_output,
     add_reading,
     how_made,
@@ -75,10 +76,11 @@ def run(given: argparse.Namespace) -> int:
         data = read(given.file, **reading_options(given))
         result = _fit(given, data, unfinished)
         fit = Fit(result, data, about)
-        _write(output, fit, {} if given.no_report else pages(fit), replace, unfinished)
+        exports = Exports(fit)
+        _write(output, fit, {} if given.no_report else pages(fit), exports, replace, unfinished)
         if result.converged:
             unfinished.clear()
-    return _tell(given, output, result, f"{result}\nwritten to {output}")
+    return _tell(given, output, result, f"{result}\nwritten to {output}{exports.remarks}")
 
 
 def _earlier_fit(given: argparse.Namespace, output: Path, about: dict[str, Any]) -> Fit | None:
@@ -137,10 +139,15 @@ def _fit(given: argparse.Namespace, data: Dataset, unfinished: Unfinished) -> Fa
 
 
 def _write(
-    output: Path, fit: Fit, drawn: dict[str, str | bytes], replace: bool, unfinished: Unfinished
+    output: Path,
+    fit: Fit,
+    drawn: dict[str, str | bytes],
+    exports: Exports,
+    replace: bool,
+    unfinished: Unfinished,
 ) -> None:
     try:
-        write(output, fit, drawn, replace=replace)
+        write(output, fit, drawn, exports=exports, replace=replace)
     except OSError as error:
         rescue = ", then repeat the command with --resume" * unfinished.checkpoint.exists()
         raise FolderError(

@@ -8,6 +8,7 @@ from pathlib import Path
 from nmfmerge.cli.common import (
     NOT_CONVERGED,
     OK,
+    Exports,
     add_data,
     add_output,
     pages,
@@ -77,7 +78,7 @@ def run(given: argparse.Namespace) -> int:
                   f"were fitted by: {fit.about.get('command')}"],
     }  # fmt: skip
     merged = Fit(result, data, about)
-    write(output, merged, pages(merged), replace=given.force)
+    write(output, merged, pages(merged), exports=Exports(merged), replace=given.force)
     tell(given, summary(result) | {"folder": str(output), "penalties": tree.penalties},
          f"{result}\nwritten to {output}")  # fmt: skip
     return OK if result.converged else NOT_CONVERGED

@@ -11,6 +11,7 @@ import numpy as np
 from nmfmerge.cli.common import (
     NOT_CONVERGED,
     OK,
+    Exports,
     add_output,
     add_reading,
     how_made,
@@ -106,7 +107,8 @@ def _write(
     suggested = [suggestion.rank for suggestion in path.suggest()]
     rank = given.rank or next(iter(suggested), int(path.ranks[-1]))
     fit = Fit(path[rank], data, about, path)
-    write(output, fit, {} if given.no_report else pages(fit), replace=given.force)
+    drawn = {} if given.no_report else pages(fit)
+    write(output, fit, drawn, exports=Exports(fit), replace=given.force)
     return rank
 
 

@@ -1,0 +1,62 @@
+"""All kinds of exports by name, and `write`."""
+
+import os
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from nmfmerge.datasets.base import Dataset
+from nmfmerge.export.base import Export, Source
+from nmfmerge.io.errors import MissingLibrary
+from nmfmerge.result import Factorization
+
+_ALL: tuple[Export, ...] = ()  # one entry from each file of this package
+EXPORTS: Mapping[str, Export] = {export.name: export for export in _ALL}
+
+
+def suitable(data: Dataset, requested: Collection[str] = ()) -> list[Export]:
+    """The exports that data have something for; those on request only where they are named."""
+    return [
+        export
+        for export in EXPORTS.values()
+        if (not export.on_request or export.name in requested) and export.suits(data)
+    ]
+
+
+def write(
+    result: Factorization, data: Dataset, folder: str | os.PathLike[str], *names: str
+) -> dict[str, str]:
+    """Write a result in the files that its field opens next.
+
+    Parameters
+    ----------
+    result : Factorization
+        What to write.
+    data : Dataset
+        What was factorized, as `nmfmerge.io.read` gave it; its axes tell the field.
+    folder : str or path
+        Where to write; it is made where it is missing.
+    *names : str
+        Exports that are written on request only, such as "audio".
+
+    Returns
+    -------
+    left_out : dict of str
+        Exports that need a library which is not installed, with the sentence that says how to
+        install it.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    file = Path(data.source) if data.source else None
+    source = Source(result.numpy(), data, file if file and file.exists() else None)
+    return write_all(folder, source, names)
+
+
+def write_all(folder: Path, source: Source, requested: Collection[str] = ()) -> dict[str, str]:
+    """Write every suitable export; one whose library is missing is left out, with the reason."""
+    left_out = {}
+    for export in suitable(source.data, requested):
+        try:
+            export.write(folder, source)
+        except MissingLibrary as error:
+            left_out[export.name] = str(error)
+    return left_out
