@@ -59,10 +59,6 @@ class Table:
         """Number of lines, without the heads."""
         return len(self.columns[0]) if self.columns else 0
 
-    def beside(self, other: "Table") -> "Table":
-        """This table with the columns of another one at its right."""
-        return Table(self.name, [*self.heads, *other.heads], [*self.columns, *other.columns])
-
 
 def check_tables(kind: str, n_lines: int, n_columns: int) -> None:
     """Find out, before a fit, whether its tables can be written in a format.

@@ -13,7 +13,7 @@ from importlib import import_module
 import nmfmerge
 from nmfmerge.cli.messages import in_options, show
 
-COMMANDS = ("demo", "fit", "path", "report", "merge", "compare", "explore", "info")
+COMMANDS = ("demo", "fit", "path", "report", "merge", "export", "compare", "explore", "info")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

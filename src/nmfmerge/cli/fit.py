@@ -20,6 +20,13 @@ from nmfmerge.cli.common import (
     tell,
     warm_up,
 )
+from nmfmerge.cli.exporting import (
+    add_audio,
+    add_tables,
+    check_exports,
+    export_words,
+    requested,
+)
 from nmfmerge.cli.messages import in_options, show
 from nmfmerge.cli.progress import LiveLine
 from nmfmerge.cli.settings import (
@@ -46,6 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_settings(parser)
     add_output(parser, "folder to write (default: FILE.nmf in the present folder)")
     parser.add_argument("--no-report", action="store_true", help="write no report and no figures")
+    add_tables(parser)
+    add_audio(parser)
     parser.add_argument(
         "--resume",
         action="store_true",
@@ -58,7 +67,8 @@ def run(given: argparse.Namespace) -> int:
     """Fit, or go on with a fit, and write it."""
     output = given.output or Path(f"{given.file.name}.nmf")
     settle_starts(given)
-    about = how_made(given, setting_words(given), chosen_settings(given))
+    words = [*setting_words(given), *export_words(given)]
+    about = how_made(given, words, chosen_settings(given))
     unfinished = Unfinished(output)
     if not unfinished.exists() and (fit := _earlier_fit(given, output, about)):
         return _tell_finished(given, output, fit)
@@ -74,10 +84,12 @@ def run(given: argparse.Namespace) -> int:
         if not given.resume:
             unfinished.clear()
         data = read(given.file, **reading_options(given))
+        check_exports(given, data, given.n_components, requested(given))
         result = _fit(given, data, unfinished)
         fit = Fit(result, data, about)
-        exports = Exports(fit)
-        _write(output, fit, {} if given.no_report else pages(fit), exports, replace, unfinished)
+        exports = Exports(fit, requested(given))
+        drawn = {} if given.no_report else pages(fit)
+        _write(given, output, fit, drawn, exports, replace, unfinished)
         if result.converged:
             unfinished.clear()
     return _tell(given, output, result, f"{result}\nwritten to {output}{exports.remarks}")
@@ -139,6 +151,7 @@ def _fit(given: argparse.Namespace, data: Dataset, unfinished: Unfinished) -> Fa
 
 
 def _write(
+    given: argparse.Namespace,
     output: Path,
     fit: Fit,
     drawn: dict[str, str | bytes],
@@ -147,7 +160,7 @@ def _write(
     unfinished: Unfinished,
 ) -> None:
     try:
-        write(output, fit, drawn, exports=exports, replace=replace)
+        write(output, fit, drawn, exports=exports, tables=given.tables, replace=replace)
     except OSError as error:
         rescue = ", then repeat the command with --resume" * unfinished.checkpoint.exists()
         raise FolderError(

@@ -15,6 +15,7 @@ from nmfmerge.cli.common import (
     summary,
     tell,
 )
+from nmfmerge.cli.exporting import add_tables, check_exports, export_words
 from nmfmerge.cli.progress import LiveLine
 from nmfmerge.cli.settings import DEFAULTS
 from nmfmerge.folder import Fit, FolderError, check_output, read, write
@@ -38,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="stop the polish when no component moves by more than this, relatively "
         "(default: %(default)s)",
     )  # fmt: skip
+    add_tables(parser)
     add_data(parser)
     add_output(parser, "folder to write (default: the folder's name with the number of components)")
 
@@ -58,6 +60,7 @@ def run(given: argparse.Namespace) -> int:
             f"the data of {given.folder} ({fit.about.get('file')}) are not there unchanged: name "
             "their file with --data"
         )
+    check_exports(given, data, len(H))
     live = LiveLine()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # whether it converged is told below
@@ -69,7 +72,7 @@ def run(given: argparse.Namespace) -> int:
     )  # fmt: skip
     command = ["nmfmerge", "merge", str(given.folder), "-r", str(len(H)), "--tol", f"{given.tol:g}"]
     about = fit.about | {
-        "command": shlex.join(command),
+        "command": shlex.join([*command, *export_words(given)]),
         "settings": {"n_components": len(H), "solver": DEFAULTS["solver"], "tol": given.tol,
                      "init": f"components of {folder.name}, merged"},
         "versions": versions(),
@@ -78,7 +81,10 @@ def run(given: argparse.Namespace) -> int:
                   f"were fitted by: {fit.about.get('command')}"],
     }  # fmt: skip
     merged = Fit(result, data, about)
-    write(output, merged, pages(merged), exports=Exports(merged), replace=given.force)
+    write(
+        output, merged, pages(merged), exports=Exports(merged), tables=given.tables,
+        replace=given.force,
+    )  # fmt: skip
     tell(given, summary(result) | {"folder": str(output), "penalties": tree.penalties},
          f"{result}\nwritten to {output}")  # fmt: skip
     return OK if result.converged else NOT_CONVERGED

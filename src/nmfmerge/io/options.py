@@ -60,7 +60,10 @@ OPTIONS: Mapping[str, Option] = {
         low=1,
     ),
     "mz_bin": Option(
-        float, "width of a bin of m/z in Da; each is a row, named by its centre (default: 1)", low=0, above=True
+        float,
+        "width of a bin of m/z in Da; each is a row, named by its centre (default: 1)",
+        low=0,
+        above=True,
     ),
     "mz_min": Option(float, "leave out points with an m/z below this"),
     "mz_max": Option(float, "leave out points with an m/z above this"),

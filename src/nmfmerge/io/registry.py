@@ -11,6 +11,7 @@ from nmfmerge.datasets.base import Dataset
 from nmfmerge.io.arrays import read_npy, read_npz
 from nmfmerge.io.audio import read_sound, read_wave
 from nmfmerge.io.errors import FormatError, ReadingWarning, one_line
+from nmfmerge.io.excel import read_excel
 from nmfmerge.io.hdf5 import read_hdf5
 from nmfmerge.io.images import read_image_folder, read_tiff
 from nmfmerge.io.lcms import read_andi, read_mzml
@@ -74,6 +75,14 @@ FORMATS: Mapping[str, Format] = {
             ("header",),
         ),
         Format("parquet", (".parquet",), "Parquet table", read_parquet, extra="tables"),
+        Format(
+            "excel",
+            (".xlsx", ".xlsm"),
+            "sheet of an Excel workbook",
+            read_excel,
+            ("header", "variable"),
+            "tables",
+        ),
         Format("mtx", (".mtx", ".mtx.gz"), "Matrix Market, sparse or dense", read_mtx),
         Format("mat", (".mat",), "MATLAB; version 7.3 needs [hdf5]", read_mat, ("variable",)),
         Format("hdf5", (".h5", ".hdf5"), "HDF5 file", read_hdf5, ("variable",), "hdf5"),

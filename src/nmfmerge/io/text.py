@@ -35,12 +35,15 @@ def read_text(path: Path, memory: Memory, header: bool | None = None) -> Dataset
         with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
             delimiter = _delimiter(path, _text(Metered(file, memory, _CELLS)))
             file.seek(0)
-            return _read(path, _cells(Metered(file, memory, _CELLS), delimiter), header, memory)
+            return read_lines(
+                path, _cells(Metered(file, memory, _CELLS), delimiter), header, memory
+            )
     except UnicodeDecodeError as error:
         raise FormatError(f"{path} is not text in UTF-8: save it as plain text in UTF-8") from error
 
 
-def _read(path: Path, lines: Iterator[Line], header: bool | None, memory: Memory) -> Dataset:
+def read_lines(path: Path, lines: Iterator[Line], header: bool | None, memory: Memory) -> Dataset:
+    """Read a table from the cells of its lines."""
     sample = list(islice(lines, _SAMPLE))
     if not sample:
         raise FormatError(f"{path} has no lines with numbers: write the table again")
