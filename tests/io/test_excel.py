@@ -98,6 +98,18 @@ def test_a_workbook_that_unpacks_to_too_much_is_refused(tmp_path, table, refused
     refused(tmp_path / "x.xlsx", "of memory and the limit is", max_memory="20MB")
 
 
+def test_a_damaged_number_of_a_line_is_not_counted_up_to(tmp_path, table, refused):
+    table.to_excel(tmp_path / "x.xlsx")
+    with zipfile.ZipFile(tmp_path / "x.xlsx") as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    sheet = "xl/worksheets/sheet1.xml"
+    parts[sheet] = parts[sheet].replace(b'<row r="6"', b'<row r="60000000000"')
+    with zipfile.ZipFile(tmp_path / "x.xlsx", "w") as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    refused(tmp_path / "x.xlsx", "a line after line 1048576")
+
+
 def test_without_openpyxl_the_command_is_given(tmp_path, table, needs):
     table.to_excel(tmp_path / "x.xlsx")
     assert needs(tmp_path / "x.xlsx", "openpyxl", "openpyxl", "tables").startswith("reading .xlsx")

@@ -11,6 +11,7 @@ from nmfmerge.io.errors import library
 from nmfmerge.io.memory import Memory
 from nmfmerge.io.text import Line, read_lines
 
+_MOST_LINES = 1_048_576  # of a sheet
 _UNPACKED = 4  # bytes of memory for a byte of the unpacked workbook
 
 
@@ -33,6 +34,8 @@ def _lines(sheet: Any) -> Iterator[Line]:
     """Cells of each line that has some, as text; empty cells at its end are left out."""
     sheet.reset_dimensions()  # which some programs write wrong
     for number, line in enumerate(sheet.iter_rows(values_only=True), 1):
+        if number > _MOST_LINES:  # a damaged number of a line would be counted up to
+            raise ValueError(f"it has a line after line {_MOST_LINES}, the last of a sheet")
         cells = ["" if value is None else str(value) for value in line]
         while cells and not cells[-1].strip():
             cells.pop()
