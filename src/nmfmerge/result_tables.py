@@ -134,9 +134,9 @@ def merge_table(result: Factorization) -> Table:
     tree = result.merges
     assert tree is not None
     pairs = tree.pairs.reshape(-1, 2) + 1
-    with np.errstate(all="ignore"):  # squares of any factors; too large ones leave no percent
-        size2 = np.vdot(gram64(result.W.T), gram64(result.H)) if result.n_components else np.nan
-        percent = 100 * tree.penalties / size2
+    with np.errstate(all="ignore"):  # squares may be too large, which leaves no percent
+        size2 = float(np.vdot(gram64(result.W.T), gram64(result.H)))
+        percent = 100 * tree.penalties / (size2 if np.isfinite(size2) else np.nan)
     columns = {
         "first": pairs[:, 0],
         "second": pairs[:, 1],

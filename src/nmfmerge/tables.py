@@ -106,14 +106,21 @@ def _write_csv(folder: Path, tables: Sequence[Table]) -> None:
             errors="surrogateescape",
         ) as file:  # fmt: skip
             writer = csv.writer(file)
-            writer.writerow(table.heads)
+            writer.writerow(map(_escapable, table.heads))
             writer.writerows(zip(*map(_csv_cells, table.columns), strict=True))
 
 
 def _csv_cells(column: Sequence[Any] | np.ndarray) -> Iterator[Any]:
     if isinstance(column, np.ndarray) and column.dtype.kind == "f":
         return ("" if math.isnan(value) else format(value, _DIGITS) for value in column.tolist())
-    return iter(_plain(column))
+    return map(_escapable, _plain(column))
+
+
+def _escapable(value: Any) -> Any:
+    """Text whose characters are all letters or bytes of a name that was not UTF-8."""
+    if not isinstance(value, str):
+        return value
+    return re.sub(r"[\ud800-\udc7f\udd00-\udfff]", "\ufffd", value)
 
 
 def _write_parquet(folder: Path, tables: Sequence[Table]) -> None:
