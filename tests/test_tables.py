@@ -154,6 +154,15 @@ def test_whole_numbers_of_any_size_keep_their_digits(tmp_path, kind):
     assert [str(seed) for seed in found["seed"][:2]] == ["3", str(2**70 + 1)]
 
 
+@pytest.mark.parametrize("n", [4095, 4096, 4097, 9000])
+def test_long_tables_are_whole(tmp_path, kind, n):
+    numbers = np.random.default_rng(0).random(n)
+    write_tables(tmp_path, [Table("x", ["line", "number"], [list(range(n)), numbers])], kind)
+    found = read_back(tmp_path, "x", kind)
+    np.testing.assert_array_equal(found["line"], np.arange(n))
+    np.testing.assert_allclose(found["number"], numbers, rtol=1e-8)
+
+
 def test_columns_of_a_table_are_of_one_length():
     with pytest.raises(ValueError, match=r"'x' has 2 heads and 2 columns of lengths \[1, 2\]"):
         Table("x", ["a", "b"], [[1], [1, 2]])

@@ -19,6 +19,7 @@ _DIGITS = ".9g"  # of a number of an array in a csv file; factors.npz has all
 _MOST_LINES = 1_048_575  # of an Excel sheet, without the heads
 _MOST_COLUMNS = 16_384
 _MOST_LETTERS = 32_767  # of a cell
+_LINES = 4096  # that are written at once
 _EXACT = 2**53  # whole numbers up to here are exact in Excel
 WORKBOOK = "tables.xlsx"
 
@@ -107,7 +108,14 @@ def _write_csv(folder: Path, tables: Sequence[Table]) -> None:
         ) as file:  # fmt: skip
             writer = csv.writer(file)
             writer.writerow(map(_escapable, table.heads))
-            writer.writerows(zip(*map(_csv_cells, table.columns), strict=True))
+            for part in _parts(table):
+                writer.writerows(zip(*map(_csv_cells, part), strict=True))
+
+
+def _parts(table: Table) -> Iterator[list[Sequence[Any] | np.ndarray]]:
+    """The columns, some lines at a time, so that not all numbers are Python's at once."""
+    for start in range(0, table.n_lines, _LINES):
+        yield [column[start : start + _LINES] for column in table.columns]
 
 
 def _csv_cells(column: Sequence[Any] | np.ndarray) -> Iterator[Any]:
@@ -143,8 +151,9 @@ def _write_xlsx(folder: Path, tables: Sequence[Table]) -> None:
         sheet = book.create_sheet(table.name)
         sheet.freeze_panes = "B2"
         sheet.append([_excel_cell(sheet, head) for head in table.heads])
-        for line in zip(*map(_text_or_number, table.columns), strict=True):
-            sheet.append([_excel_cell(sheet, value) for value in line])
+        for part in _parts(table):
+            for line in zip(*map(_exact, part), strict=True):
+                sheet.append([_excel_cell(sheet, value) for value in line])
     book.save(folder / WORKBOOK)
 
 
@@ -157,6 +166,14 @@ def _excel_cell(sheet: Any, value: Any) -> Any:
     cell = _library("openpyxl.cell", "xlsx").WriteOnlyCell(sheet, _printable(value)[:_MOST_LETTERS])
     cell.data_type = "s"
     return cell
+
+
+def _exact(column: Sequence[Any] | np.ndarray) -> list[Any]:
+    """Values, whole numbers as text where Excel would round them."""
+    return [
+        str(value) if isinstance(value, int) and abs(value) > _EXACT else value
+        for value in _plain(column)
+    ]
 
 
 def _is_numeric(column: Sequence[Any] | np.ndarray) -> bool:

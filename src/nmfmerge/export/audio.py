@@ -69,9 +69,11 @@ def stems(source: Source, rate: int, sound: np.ndarray) -> Iterator[np.ndarray]:
     frequency, time = _axes(data)
     frames = _Frames(len(sound), *window_and_hop(frequency, time, rate), len(time.values))
     squares = _squares(spectra, gains)
-    norm = frames.overlap()
+    signals, overlap = frames.padded(sound.T), frames.overlap()
     for k in range(source.result.n_components):
-        yield _stem(sound, frames, norm, *squares, k)
+        stem = _stem(signals, frames, *squares, k)
+        stem /= overlap
+        yield frames.cut(stem).T
 
 
 def window_and_hop(frequency: Axis, time: Axis, rate: int) -> tuple[int, int]:
@@ -116,14 +118,14 @@ class _Frames:
         """Samples from the begin of the first frame to that of the recording."""
         return -self.first * self.hop
 
-    def padded(self, sound: np.ndarray) -> np.ndarray:
-        """A recording (n_samples, n_channels) with zeros at both ends."""
+    def padded(self, signals: np.ndarray) -> np.ndarray:
+        """Signals (n_channels, n_samples) with zeros at both ends."""
         after = self.length - self.before - self.n_samples
-        return np.pad(np.asarray(sound, dtype=np.float64), ((self.before, after), (0, 0)))
+        return np.pad(np.asarray(signals, dtype=np.float64), ((0, 0), (self.before, after)))
 
     def cut(self, padded: np.ndarray) -> np.ndarray:
         """Undo `padded`."""
-        return padded[self.before : self.before + self.n_samples]
+        return padded[:, self.before : self.before + self.n_samples]
 
     def blocks(self) -> Iterator[np.ndarray]:
         """Numbers of the frames from 0, as many at a time as fit into memory easily."""
@@ -136,11 +138,11 @@ class _Frames:
         return np.clip(frames + self.first, 0, self.n_columns - 1)
 
     def overlap(self) -> np.ndarray:
-        """Sum of the squares of all windows at each sample; zero where there is none."""
+        """Sum of the squares of all windows at each sample; one where there is no window."""
         total = np.zeros(self.length)
         squares = np.hamming(self.window) ** 2
         self.add_(total, np.arange(self.count), np.broadcast_to(squares, (self.count, self.window)))
-        return total
+        return np.where(total > 0, total, 1.0)
 
     def add_(self, total: np.ndarray, frames: np.ndarray, sounds: np.ndarray) -> None:
         """Add the sound of each frame at its place."""
@@ -149,26 +151,19 @@ class _Frames:
 
 
 def _stem(
-    sound: np.ndarray,
-    frames: _Frames,
-    norm: np.ndarray,
-    spectra: np.ndarray,
-    gains: np.ndarray,
-    k: int,
+    signals: np.ndarray, frames: _Frames, spectra: np.ndarray, gains: np.ndarray, k: int
 ) -> np.ndarray:
-    """What component k has of a recording, by weighted overlap-add."""
-    padded = frames.padded(sound)
+    """What component k has of each channel, as the sum of its windows."""
     window = np.hamming(frames.window)  # as that of the spectrogram
-    total = np.zeros_like(padded)
+    total = np.zeros_like(signals)
     for block in frames.blocks():
         mask = _mask(spectra, gains[frames.columns(block)], k)
-        for signal, part in zip(padded.T, total.T, strict=True):
+        for signal, sum_of_windows in zip(signals, total, strict=True):
             views = np.lib.stride_tricks.sliding_window_view(signal, frames.window)
             mixture = np.fft.rfft(views[block * frames.hop] * window, axis=1)
             masked = np.fft.irfft(mask * mixture, n=frames.window, axis=1)
-            frames.add_(part, block, masked * window)
-    covered = norm[:, None] > 0
-    return frames.cut(np.divide(total, norm[:, None], out=np.zeros_like(total), where=covered))
+            frames.add_(sum_of_windows, block, masked * window)
+    return total
 
 
 def _mask(spectra: np.ndarray, gains: np.ndarray, k: int) -> np.ndarray:
