@@ -15,6 +15,7 @@ from nmfmerge.tables import Table
 
 def fit_tables(result: Factorization, data: Dataset, path: RankPath | None = None) -> list[Table]:
     """All tables of a fit; the starts, merges and ranks where it has them."""
+    result = result.numpy()
     tables = [
         factor_table("W", data.rows, result, result.W),
         factor_table("H", data.columns, result, result.H.T),

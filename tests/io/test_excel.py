@@ -98,16 +98,30 @@ def test_a_workbook_that_unpacks_to_too_much_is_refused(tmp_path, table, refused
     refused(tmp_path / "x.xlsx", "of memory and the limit is", max_memory="20MB")
 
 
-def test_a_damaged_number_of_a_line_is_not_counted_up_to(tmp_path, table, refused):
-    table.to_excel(tmp_path / "x.xlsx")
-    with zipfile.ZipFile(tmp_path / "x.xlsx") as archive:
+def change(path, part, old, new):
+    """Change the text of a part of a workbook."""
+    with zipfile.ZipFile(path) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
-    sheet = "xl/worksheets/sheet1.xml"
-    parts[sheet] = parts[sheet].replace(b'<row r="6"', b'<row r="60000000000"')
-    with zipfile.ZipFile(tmp_path / "x.xlsx", "w") as archive:
+    assert old in parts[part]
+    parts[part] = parts[part].replace(old, new)
+    with zipfile.ZipFile(path, "w") as archive:
         for name, content in parts.items():
             archive.writestr(name, content)
+    return path
+
+
+def test_a_damaged_number_of_a_line_is_not_counted_up_to(tmp_path, table, refused):
+    table.to_excel(tmp_path / "x.xlsx")
+    sheet = "xl/worksheets/sheet1.xml"
+    change(tmp_path / "x.xlsx", sheet, b'<row r="6"', b'<row r="60000000000"')
     refused(tmp_path / "x.xlsx", "a line after line 1048576")
+
+
+def test_what_the_library_prints_is_not_in_the_output(tmp_path, table, capsys):
+    table.to_excel(tmp_path / "x.xlsx")
+    change(tmp_path / "x.xlsx", "xl/styles.xml", b'xfId="0"', b'xfId="7"')
+    assert read(tmp_path / "x.xlsx").X.shape == (5, 4)
+    assert capsys.readouterr().out == ""
 
 
 def test_without_openpyxl_the_command_is_given(tmp_path, table, needs):

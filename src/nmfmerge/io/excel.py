@@ -1,6 +1,8 @@
 """Excel workbooks: one sheet, a table by the same rules as a table of text."""
 
 from collections.abc import Iterator
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -22,7 +24,8 @@ def read_excel(
     openpyxl = library("openpyxl", path.suffix, "openpyxl", "tables")
     with ZipFile(path) as parts:
         memory.needs(_UNPACKED * sum(part.file_size for part in parts.infolist()))
-    book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+    with redirect_stdout(StringIO()):  # where the library prints what it thinks of damaged styles
+        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
     try:
         sheet = choose(path, {sheet.title: None for sheet in book.worksheets}, variable)
         return read_lines(path, _lines(book[sheet]), header, memory)
