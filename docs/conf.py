@@ -26,7 +26,7 @@ extensions = [
 ]
 exclude_patterns = ["_build", "gallery", "figures", "README.md"]
 smartquotes = False
-default_role = "code"
+default_role = "py:obj"  # a name in backticks is a link where it is one of ours
 
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 3

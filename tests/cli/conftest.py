@@ -42,4 +42,5 @@ def _quick_pages(request, monkeypatch):
     if "drawn" not in request.fixturenames:
         for name in ("demo", "fit", "merge", "path"):
             module = importlib.import_module(f"nmfmerge.cli.{name}")
-            monkeypatch.setattr(module, "pages", lambda fit: {"report.html": "<!DOCTYPE html>"})
+            page = {"report.html": "<!DOCTYPE html>"}
+            monkeypatch.setattr(module, "pages", lambda fit, bar=None, page=page: page)

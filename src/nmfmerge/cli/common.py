@@ -21,6 +21,7 @@ from nmfmerge.folder import Fit
 from nmfmerge.io.options import OPTIONS
 from nmfmerge.origin import digest, now, versions
 from nmfmerge.pipeline import nmf_merge
+from nmfmerge.progress import ProgressBar
 from nmfmerge.result import Factorization
 
 OK, NOT_CONVERGED = 0, 3
@@ -93,8 +94,10 @@ def warm_up(solver: str, data: Dataset) -> None:
         nmf_merge(X, 2, n_extra=1, n_init=2, solver=solver, tol=1e-5, max_iter=100)
 
 
-def pages(fit: Fit) -> dict[str, str | bytes]:
+def pages(fit: Fit, bar: ProgressBar | None = None) -> dict[str, str | bytes]:
     """The report and its figures, by the names they get in the folder."""
+    if bar is not None:
+        bar.enter("drawing")
     from nmfmerge.report import page  # the drawing library loads for a second
     from nmfmerge.report.figures import draw
 

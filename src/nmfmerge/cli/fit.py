@@ -1,11 +1,11 @@
 """Fit a data file by NMF-Merge and write factors, figures and a report to a folder."""
 
 import argparse
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
 
+from nmfmerge.alternatives import neighbours, standard
 from nmfmerge.checkpoint import CheckpointError, OtherRun, differences
 from nmfmerge.cli.common import (
     NOT_CONVERGED,
@@ -27,8 +27,8 @@ from nmfmerge.cli.exporting import (
     export_words,
     requested,
 )
-from nmfmerge.cli.messages import in_options, show
-from nmfmerge.cli.progress import LiveLine
+from nmfmerge.cli.messages import in_options
+from nmfmerge.cli.progress import STANDARD, fit_bar
 from nmfmerge.cli.settings import (
     FLAGS,
     LIMITS,
@@ -43,6 +43,7 @@ from nmfmerge.folder import Fit, FolderError, check_output, is_fit, write
 from nmfmerge.folder import read as read_folder
 from nmfmerge.io import read
 from nmfmerge.pipeline import nmf_merge
+from nmfmerge.progress import ProgressBar
 from nmfmerge.result import Factorization
 from nmfmerge.run import Interrupted
 
@@ -56,6 +57,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_tables(parser)
     add_audio(parser)
     parser.add_argument(
+        "--no-compare",
+        action="store_true",
+        help="do not fit standard NMF and one component fewer and more, which the report compares",
+    )
+    parser.add_argument(
         "--resume",
         action="store_true",
         help="go on with a run that was interrupted, if there is one",
@@ -67,8 +73,7 @@ def run(given: argparse.Namespace) -> int:
     """Fit, or go on with a fit, and write it."""
     output = given.output or Path(f"{given.file.name}.nmf")
     settle_starts(given)
-    words = [*setting_words(given), *export_words(given)]
-    about = how_made(given, words, chosen_settings(given))
+    about = how_made(given, [*setting_words(given), *export_words(given)], chosen_settings(given))
     unfinished = Unfinished(output)
     if not unfinished.exists() and (fit := _earlier_fit(given, output, about)):
         return _tell_finished(given, output, fit)
@@ -83,13 +88,19 @@ def run(given: argparse.Namespace) -> int:
         check_output(output, replace)
         if not given.resume:
             unfinished.clear()
-        data = read(given.file, **reading_options(given))
-        check_exports(given, data, given.n_components, requested(given))
-        result = _fit(given, data, unfinished)
-        fit = Fit(result, data, about)
-        exports = Exports(fit, requested(given))
-        drawn = {} if given.no_report else pages(fit)
-        _write(given, output, fit, drawn, exports, replace, unfinished)
+        compares = not (given.no_compare or given.no_report)
+        with fit_bar(given.n_extra != 0, compares, not given.no_report) as bar:
+            bar.enter("reading")
+            data = read(given.file, **reading_options(given))
+            check_exports(given, data, given.n_components, requested(given))
+            result = _fit(given, data, unfinished, bar)
+            if compares and result.converged:
+                about |= _compared(given, data, result, bar)
+            fit = Fit(result, data, about)
+            drawn = {} if given.no_report else pages(fit, bar)
+            bar.enter("writing")
+            exports = Exports(fit, requested(given))
+            _write(given, output, fit, drawn, exports, replace, unfinished)
         if result.converged:
             unfinished.clear()
     return _tell(given, output, result, f"{result}\nwritten to {output}{exports.remarks}")
@@ -116,21 +127,21 @@ def _refuse_to_lose(given: argparse.Namespace, unfinished: Unfinished) -> None:
         )
 
 
-def _fit(given: argparse.Namespace, data: Dataset, unfinished: Unfinished) -> Factorization:
+def _fit(
+    given: argparse.Namespace, data: Dataset, unfinished: Unfinished, bar: ProgressBar
+) -> Factorization:
     settings = chosen_settings(given)
+    bar.enter("compiling")
     warm_up(given.solver, data)
-    live = LiveLine(n_starts=given.n_init)
 
     def show_warning(message: Any, *_: Any, **__: Any) -> None:
-        live.clear()
-        show(f"nmfmerge: {in_options(str(message), given)}", sys.stderr)
+        bar.write(f"nmfmerge: {in_options(str(message), given)}")
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always")
             warnings.showwarning = show_warning
-            watch = live if given.device is None else None  # a device would wait for it
-            return nmf_merge(data.X, **settings, callback=watch, checkpoint=unfinished.checkpoint)
+            return nmf_merge(data.X, **settings, callback=bar, checkpoint=unfinished.checkpoint)
     except OtherRun as error:
         raise FolderError(
             f"{unfinished.folder} holds the run of another command "
@@ -143,11 +154,25 @@ def _fit(given: argparse.Namespace, data: Dataset, unfinished: Unfinished) -> Fa
         ) from error
     except Interrupted:
         if unfinished.checkpoint.exists():
-            live.clear()
-            show("nmfmerge: go on with the same command and --resume", sys.stderr)
+            bar.write("nmfmerge: go on with the same command and --resume")
         raise
-    finally:
-        live.clear()
+
+
+def _compared(
+    given: argparse.Namespace, data: Dataset, result: Factorization, bar: ProgressBar
+) -> dict[str, Any]:
+    """What else one might have done, for the report; nothing after Ctrl-C, as the fit is done."""
+    found: dict[str, Any] = {}
+    try:
+        if given.n_extra != 0:
+            bar.section(STANDARD)
+            found["standard"] = standard(data.X, result, chosen_settings(given), bar)
+        if given.device is None:
+            found["neighbours"] = neighbours(data.X, result.numpy(), bar)
+    except KeyboardInterrupt:
+        bar.write("nmfmerge: the fit is done; the comparison with other fits is left out")
+    bar.section("")
+    return found
 
 
 def _write(

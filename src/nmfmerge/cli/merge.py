@@ -5,6 +5,8 @@ import shlex
 import warnings
 from pathlib import Path
 
+import numpy as np
+
 from nmfmerge.cli.common import (
     NOT_CONVERGED,
     OK,
@@ -16,9 +18,10 @@ from nmfmerge.cli.common import (
     tell,
 )
 from nmfmerge.cli.exporting import add_tables, check_exports, export_words
-from nmfmerge.cli.progress import LiveLine
+from nmfmerge.cli.progress import merge_bar
 from nmfmerge.cli.settings import DEFAULTS
 from nmfmerge.folder import Fit, FolderError, check_output, read, write
+from nmfmerge.metrics import shares
 from nmfmerge.origin import data_again, now, versions
 from nmfmerge.pipeline import merge_components, nmf
 from nmfmerge.result import Factorization
@@ -61,15 +64,15 @@ def run(given: argparse.Namespace) -> int:
             "their file with --data"
         )
     check_exports(given, data, len(H))
-    live = LiveLine()
+    bar = merge_bar()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # whether it converged is told below
-        polished = nmf(data.X, len(H), init=(W, H), tol=given.tol, callback=live)
-    live.clear()
+        polished = nmf(data.X, len(H), init=(W, H), tol=given.tol, callback=bar)
     result = Factorization(
         polished.W, polished.H, polished.objective, polished.fitting_error, polished.stages,
         polished.status, polished.seconds, merges=tree,
     )  # fmt: skip
+    result = result.reordered(np.argsort(-shares(result.W, result.H), kind="stable").tolist())
     command = ["nmfmerge", "merge", str(given.folder), "-r", str(len(H)), "--tol", f"{given.tol:g}"]
     about = fit.about | {
         "command": shlex.join([*command, *export_words(given)]),
@@ -81,10 +84,9 @@ def run(given: argparse.Namespace) -> int:
                   f"were fitted by: {fit.about.get('command')}"],
     }  # fmt: skip
     merged = Fit(result, data, about)
-    write(
-        output, merged, pages(merged), exports=Exports(merged), tables=given.tables,
-        replace=given.force,
-    )  # fmt: skip
+    drawn = pages(merged, bar)
+    bar.close()
+    write(output, merged, drawn, exports=Exports(merged), tables=given.tables, replace=given.force)
     tell(given, summary(result) | {"folder": str(output), "penalties": tree.penalties},
          f"{result}\nwritten to {output}")  # fmt: skip
     return OK if result.converged else NOT_CONVERGED

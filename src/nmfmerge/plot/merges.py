@@ -37,7 +37,7 @@ def merges(result: Factorization) -> Figure:
     leaves = [leaf for leaf in leaf_order(tree) if leaf in tree.pairs]
     figure = new_figure(max(3.2, 1.1 + 0.17 * len(leaves)))
     left, right = figure.subplots(1, 2)
-    _draw_tree(left, tree, leaves, leaf_names(result), size2, result.n_components)
+    _draw_tree(left, result, leaves, size2)
     _draw_penalties(right, tree, result, size2)
     if len(leaves) < tree.n_leaves:
         figure.supxlabel(
@@ -59,16 +59,10 @@ def leaf_names(result: Factorization) -> list[str]:
     return [str(i + 1) if i < n_old else f"+{i - n_old + 1}" for i in range(result.merges.n_leaves)]
 
 
-def roots(tree: MergeTree) -> list[int]:
-    """Ids that are left after the last merge, in the order of the final components."""
-    joined = set(tree.pairs.ravel().tolist())
-    return [i for i in range(tree.n_leaves + len(tree.pairs)) if i not in joined]
-
-
 def leaf_order(tree: MergeTree) -> list[int]:
     """Leaves in an order in which no branches cross: merged ones first."""
     order: list[int] = []
-    stack = roots(tree)
+    stack = list(tree.roots)
     while stack:
         node = stack.pop()
         if node < tree.n_leaves:
@@ -78,10 +72,10 @@ def leaf_order(tree: MergeTree) -> list[int]:
     return order
 
 
-def _draw_tree(
-    ax: Axes, tree: MergeTree, leaves: list[int], names: list[str], size2: float, r: int
-) -> None:
+def _draw_tree(ax: Axes, result: Factorization, leaves: list[int], size2: float) -> None:
     """Brackets from leaves, on the left, to the merged components."""
+    tree, names = result.merges, leaf_names(result)
+    assert tree is not None
     place = {leaf: float(i) for i, leaf in enumerate(leaves)}
     height = dict.fromkeys(leaves, 0.0)
     percent = 100 * np.sqrt(np.maximum.accumulate(tree.penalties) / size2)
@@ -93,9 +87,9 @@ def _draw_tree(
             [place[i], place[i], place[j], place[j]],
             color=CRIMSON, lw=1.4, solid_joinstyle="miter",
         )  # fmt: skip
-    for number, node in enumerate(roots(tree), 1):
-        if node >= tree.n_leaves and tree.n_components == r:
-            ax.annotate(f"component {number}", (height[node], place[node]), xytext=(4, 0),
+    for k, node in enumerate(result.merge_ids):
+        if node >= tree.n_leaves:
+            ax.annotate(result.label(k), (height[node], place[node]), xytext=(4, 0),
                         textcoords="offset points", va="center", fontsize=SMALL,
                         color=INK)  # fmt: skip
     top = float(percent.max(initial=0)) or 1.0

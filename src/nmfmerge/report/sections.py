@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from nmfmerge import plot
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.metrics import next_merges, shares
-from nmfmerge.plot.merges import leaf_names, norm2, roots
+from nmfmerge.plot.merges import leaf_names, norm2
 from nmfmerge.plot.side import Side, sides
 from nmfmerge.report import stability
 from nmfmerge.report.care import warnings_of
@@ -326,7 +326,7 @@ def _merged_in_words(result: Factorization) -> list[str]:
         f"Component {number_} was made of {several([names[i] for i in sorted(leaves[node])])} of "
         f"the components before the merge, at a penalty of {percent(100 * cost[node] / size2)} of "
         "‖WH‖²."
-        for number_, node in enumerate(roots(tree), 1)
+        for number_, node in enumerate(result.merge_ids, 1)
         if node >= tree.n_leaves
     ]
 
