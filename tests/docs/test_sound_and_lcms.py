@@ -12,6 +12,12 @@ FIELDS = Path(__file__).parents[2] / "docs" / "fields"
 FENCE = re.compile(r"^```(python|bash)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.parametrize("page", ["audio.md", "lcms.md"])
+def test_no_line_of_code_is_cut_off(page):
+    for _, snippet in FENCE.findall((FIELDS / page).read_text(encoding="utf-8")):
+        assert max(map(len, snippet.splitlines())) <= 88  # what the page shows at 1280 pixels
+
+
 @pytest.mark.parametrize(
     ("page", "written"),
     [("audio.md", ["song.wav.nmf/audio/component-03.wav", "stems/audio/component-01.wav"]),
