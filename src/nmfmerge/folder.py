@@ -1,15 +1,14 @@
 """A fit in a folder: written as a whole or not at all, and read back.
 
-Comes in: a `Factorization`, the axes of its data, and how it was made. Goes out: W and H as npz and
-csv, ``fit.json``, the starts, the merges, the history, the path through all ranks if it was chosen
-from one, and whatever pages and figures are given.
+Comes in: a `Factorization`, the axes of its data, and how it was made. Goes out: W and H as npz,
+``fit.json``, the history, the path through all ranks if it was chosen from one, tables to read, and
+whatever pages, figures and exports are given.
 """
 
-import csv
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -23,25 +22,28 @@ from nmfmerge.files import scratch_file
 from nmfmerge.records import pack_path, pack_result, read_arrays, unpack_path, unpack_result
 from nmfmerge.result import Factorization
 from nmfmerge.result_path import RankPath
+from nmfmerge.result_tables import fit_tables
+from nmfmerge.tables import WORKBOOK, write_tables
 
 FIGURES = (
     "components", "convergence", "reconstruction", "merges", "singular-values", "starts",
     "rank-path",
 )  # fmt: skip
 _FILES = {
-    "fit.json", "factors.npz", "history.npz", "axes.npz", "W.csv", "H.csv", "starts.csv",
-    "merges.csv", "path.npz", "path.csv", "edits.py", "edits.npz", "report.html",
+    "fit.json", "factors.npz", "history.npz", "axes.npz", "W.csv", "H.csv", "components.csv",
+    "starts.csv", "merges.csv", "path.npz", "path.csv", "edits.py", "edits.npz", "report.html",
     *(f"figures/{name}.png" for name in FIGURES),
 }  # fmt: skip
-# What exports write, see `nmfmerge.export`; W, H and other tables in other formats than csv.
+_TABLES = ("W", "H", "components", "peaks", "starts", "merges", "path")
+# What exports write, see `nmfmerge.export`, and tables in other formats than csv.
 _EXPORTED = (
-    "components.csv", "peaks.csv", "spectra.msp", "spectra.mgf", "spectra.csv", "traces.csv",
-    "maps.tif", "result.h5ad", "top-*.csv", "*.parquet", "tables.xlsx", "audio/*.wav",
+    "peaks.csv", "spectra.msp", "spectra.mgf", "spectra.csv", "traces.csv",
+    "maps.tif", "result.h5ad", "top-*.csv", WORKBOOK,
+    *(f"{name}.parquet" for name in _TABLES), "audio/component-*.wav", "audio/rest.wav",
 )  # fmt: skip
 _FOLDERS = ("figures", "audio")
 # What is in factors.npz, where it is known; all other arrays are in history.npz.
 _FACTORS = ("W", "H", "spread W", "spread H", "generalized_singular_values")
-_DIGITS = ".9g"  # of a number in a csv file; factors.npz has all
 
 
 class FolderError(ValueError):
@@ -80,7 +82,7 @@ def check_output(path: Path, replace: bool) -> None:
         )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        probe = _scratch_folder(path)
+        probe = scratch_folder(path)
         probe.mkdir()
         probe.rmdir()
         if path.exists() and not os.access(path, os.W_OK | os.X_OK):
@@ -118,6 +120,7 @@ def write(
     pages: Mapping[str, str | bytes] | None = None,
     *,
     exports: Callable[[Path], object] | None = None,
+    tables: str = "csv",
     replace: bool = False,
 ) -> None:
     """Write a fit beside its place, then put it there in one move.
@@ -132,14 +135,16 @@ def write(
         More files by name, such as ``report.html`` and ``figures/components.png``.
     exports : callable, optional
         Writes more files into the folder that it is called with.
+    tables : str
+        Format of the tables: "csv", "parquet" or "xlsx".
     replace : bool
         Whether a fit that is there is replaced. Files in it that are not ours are kept.
     """
     _refuse_existing(path, replace)
-    scratch = _scratch_folder(path)
+    scratch = scratch_folder(path)
     try:
         scratch.mkdir()
-        _write_fit(scratch, fit)
+        _write_fit(scratch, fit, tables)
         for name, content in (pages or {}).items():
             file = scratch / name
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -216,11 +221,12 @@ def _unfinished_files() -> set[str]:
     return {scratch_file(Path(name)).as_posix() for name in _FILES}
 
 
-def _scratch_folder(path: Path) -> Path:
+def scratch_folder(path: Path) -> Path:
+    """A new name beside a folder, for what is moved into its place when it is complete."""
     return path.with_name(f".{path.name}.{token_hex(4)}.new")
 
 
-def _write_fit(folder: Path, fit: Fit) -> None:
+def _write_fit(folder: Path, fit: Fit, tables: str) -> None:
     result, data = fit.result, fit.data
     record, arrays = pack_result(result)
     _save(folder / "factors.npz", {name: arrays.pop(name) for name in _FACTORS if name in arrays})
@@ -228,21 +234,12 @@ def _write_fit(folder: Path, fit: Fit) -> None:
     values = (np.asarray(axis.values) for axis in (data.rows, data.columns))
     rows, columns = (array.astype(str) if array.dtype == object else array for array in values)
     _save(folder / "axes.npz", {"rows": rows, "columns": columns})
-    labels = [result.label(t) for t in range(result.n_components)]
-    _write_table(folder / "W.csv", data.rows, labels, result.W)
-    _write_table(folder / "H.csv", data.columns, labels, result.H.T)
-    if result.starts:
-        _write_starts(folder / "starts.csv", result)
-    if result.merges is not None:
-        lines = zip(result.merges.pairs.tolist(), result.merges.penalties.tolist(), strict=True)
-        table = ([first + 1, second + 1, repr(penalty)] for (first, second), penalty in lines)
-        _write_csv(folder / "merges.csv", ["first", "second", "penalty"], table)
+    write_tables(folder, fit_tables(result, data, fit.path), tables)
     about = fit.about | {"data": _pack_data(data), "result": record}
     about.pop("path", None)
     if fit.path is not None:
         about["path"], arrays = pack_path(fit.path)
         _save(folder / "path.npz", arrays)
-        _write_path(folder / "path.csv", fit.path)
     (folder / "fit.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
 
 
@@ -265,50 +262,6 @@ def _put_in_place(scratch: Path, path: Path) -> None:
         (path / name).parent.mkdir(exist_ok=True)
         os.rename(old / name, path / name)
     shutil.rmtree(old)
-
-
-def _write_table(path: Path, axis: Axis, labels: list[str], columns: np.ndarray) -> None:
-    """One line for each entry of the axis, one column for each component."""
-    head = [axis.label, *labels]
-    lines = (
-        [name, *(format(value, _DIGITS) for value in values)]
-        for name, values in zip(axis.values.tolist(), columns.tolist(), strict=True)
-    )
-    _write_csv(path, head, lines)
-
-
-def _write_starts(file: Path, result: Factorization) -> None:
-    """One line for each start."""
-    head = [
-        "start", "init", "seed", "fitting error (%)", "iterations", "status", "components found",
-    ]  # fmt: skip
-    lines = (
-        [i, start.init, start.seed, format(start.fitting_error, _DIGITS), start.n_iter,
-         start.status, start.n_found]
-        for i, start in enumerate(result.starts, 1)
-    )  # fmt: skip
-    _write_csv(file, head, lines)
-
-
-def _write_path(file: Path, path: RankPath) -> None:
-    """One line for each rank."""
-    head = ["rank", "fitting error (%)", "merge penalty (%)", "stability", "seconds"]
-    columns = (path.fitting_errors, path.penalties, path.stability, path.rank_seconds)
-    table = zip(path.ranks.tolist(), np.transpose(columns).tolist(), strict=True)
-    lines = ([rank, *map(_number_or_nothing, values)] for rank, values in table)
-    _write_csv(file, head, lines)
-
-
-def _number_or_nothing(value: float) -> str:
-    return "" if np.isnan(value) else format(value, _DIGITS)
-
-
-def _write_csv(path: Path, head: list[str], lines: Iterable[list[Any]]) -> None:
-    """Write a table; names of files that are not UTF-8 keep their bytes."""
-    with open(path, "w", newline="", encoding="utf-8", errors="surrogateescape") as file:
-        writer = csv.writer(file)
-        writer.writerow(head)
-        writer.writerows(lines)
 
 
 def _pack_data(data: Dataset) -> dict[str, Any]:

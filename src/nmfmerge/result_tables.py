@@ -1,7 +1,10 @@
 """The tables of a fit: factors, components, starts, merges, and the path through all ranks."""
 
+from typing import Any
+
 import numpy as np
 
+from nmfmerge.compounds import THRESHOLD, bin_width, compounds, has_retention_time, is_lcms
 from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.kernels import gram64
 from nmfmerge.metrics import shares
@@ -12,11 +15,14 @@ from nmfmerge.tables import Table
 
 def fit_tables(result: Factorization, data: Dataset, path: RankPath | None = None) -> list[Table]:
     """All tables of a fit; the starts, merges and ranks where it has them."""
+    result = result.numpy()
     tables = [
         factor_table("W", data.rows, result, result.W),
         factor_table("H", data.columns, result, result.H.T),
         component_table(result, data),
     ]
+    if is_lcms(data):
+        tables.append(peak_table(result, data))
     if result.starts:
         tables.append(start_table(result))
     if result.merges is not None:
@@ -33,26 +39,42 @@ def factor_table(name: str, axis: Axis, result: Factorization, F: np.ndarray) ->
 
 
 def component_table(result: Factorization, data: Dataset) -> Table:
-    """One line for each component: its share and where it peaks, and from how many starts."""
+    """One line for each component: its share, where it peaks, from how many starts it was found.
+
+    Those of an LC-MS run have their width in time and number of m/z peaks too.
+    """
     n = result.n_components
-    heads = ["component", "name", "share (%)", *_peak_heads(data)]
-    columns = [
-        list(range(1, n + 1)),
-        [result.label(k) for k in range(n)],
-        shares(result.W, result.H),
-        _peaks(data.rows, result.W.T),
-        _peaks(data.columns, result.H),
-    ]
+    columns: dict[str, Any] = {
+        "component": list(range(1, n + 1)),
+        "name": [result.label(k) for k in range(n)],
+        "share (%)": shares(result.W, result.H),
+    }
+    heads = peak_heads(data)
+    columns |= {heads[0]: _peaks(data.rows, result.W.T), heads[1]: _peaks(data.columns, result.H)}
+    if is_lcms(data):
+        columns |= _of_compounds(result, data)
     if result.starts:
-        heads.append(f"found from (of {len(result.starts)} starts)")
-        columns.append(result.found_from())
-    return Table("components", heads, columns)
+        columns[f"found from (of {len(result.starts)} starts)"] = result.found_from()
+    return Table("components", list(columns), list(columns.values()))
 
 
-def _peak_heads(data: Dataset) -> list[str]:
-    labels = [data.rows.label, data.columns.label]
-    sides = ["", ""] if labels[0] != labels[1] else [", rows", ", columns"]
-    return [f"peak {label}{side}" for label, side in zip(labels, sides, strict=True)]
+def peak_heads(data: Dataset) -> tuple[str, str]:
+    """What the largest entry of a component along the rows and the columns is called."""
+    rows, columns = (_peak_head(axis, data) for axis in (data.rows, data.columns))
+    return (rows, columns) if rows != columns else (f"{rows}, of rows", f"{columns}, of columns")
+
+
+def _peak_head(axis: Axis, data: Dataset) -> str:
+    if is_lcms(data) and axis.name == "m/z":
+        return f"base peak {mz_head(data)}"
+    if is_lcms(data) and has_retention_time(data):
+        return f"{axis.name} at apex ({axis.unit})"
+    return f"peak {axis.label}"
+
+
+def mz_head(data: Dataset) -> str:
+    """What m/z of the data are: centres of bins, where they are evenly spaced."""
+    return "m/z" if bin_width(data) is None else "m/z (bin centre)"
 
 
 def _peaks(axis: Axis, F: np.ndarray) -> list[object]:
@@ -61,10 +83,42 @@ def _peaks(axis: Axis, F: np.ndarray) -> list[object]:
     return [names[int(f.argmax())] if f.any() else None for f in F]
 
 
+def _of_compounds(result: Factorization, data: Dataset) -> dict[str, Any]:
+    found = list(compounds(result, data))
+    columns: dict[str, Any] = {}
+    if has_retention_time(data):
+        columns["width at half height (s)"] = np.array([one.width for one in found])
+    return columns | {"m/z peaks": [len(one.mz) for one in found]}
+
+
+def peak_table(result: Factorization, data: Dataset, threshold: float = THRESHOLD) -> Table:
+    """One line for each m/z peak of each component of an LC-MS run.
+
+    Parameters
+    ----------
+    result : Factorization
+    data : Dataset
+        Its axes; one of them is m/z.
+    threshold : float
+        Peaks are the bins with at least this percentage of the base peak.
+    """
+    found = list(compounds(result, data, threshold))
+    numbers = np.repeat(np.arange(len(found)), [len(one.mz) for one in found])
+    nothing = np.empty(0)
+    columns = {
+        "component": (numbers + 1).tolist(),
+        "name": [result.label(k) for k in numbers.tolist()],
+        mz_head(data): np.concatenate([nothing, *(one.mz for one in found)]).tolist(),
+        "intensity (% of base peak)": np.concatenate([nothing, *(one.relative for one in found)]),
+        "intensity at apex": np.concatenate([nothing, *(one.intensity for one in found)]),
+    }
+    return Table("peaks", list(columns), list(columns.values()))
+
+
 def start_table(result: Factorization) -> Table:
     """One line for each start."""
     starts = result.starts
-    columns = {
+    columns: dict[str, Any] = {
         "start": list(range(1, len(starts) + 1)),
         "init": [start.init for start in starts],
         "seed": [start.seed for start in starts],
@@ -81,9 +135,9 @@ def merge_table(result: Factorization) -> Table:
     tree = result.merges
     assert tree is not None
     pairs = tree.pairs.reshape(-1, 2) + 1
-    with np.errstate(all="ignore"):  # squares of any factors; too large ones leave no percent
-        size2 = np.vdot(gram64(result.W.T), gram64(result.H)) if result.n_components else np.nan
-        percent = 100 * tree.penalties / size2
+    with np.errstate(all="ignore"):  # squares may be too large, which leaves no percent
+        size2 = float(np.vdot(gram64(result.W.T), gram64(result.H)))
+        percent = 100 * tree.penalties / (size2 if np.isfinite(size2) else np.nan)
     columns = {
         "first": pairs[:, 0],
         "second": pairs[:, 1],

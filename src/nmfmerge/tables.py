@@ -19,6 +19,7 @@ _DIGITS = ".9g"  # of a number of an array in a csv file; factors.npz has all
 _MOST_LINES = 1_048_575  # of an Excel sheet, without the heads
 _MOST_COLUMNS = 16_384
 _MOST_LETTERS = 32_767  # of a cell
+_LINES = 4096  # that are written at once
 _EXACT = 2**53  # whole numbers up to here are exact in Excel
 WORKBOOK = "tables.xlsx"
 
@@ -58,10 +59,6 @@ class Table:
     def n_lines(self) -> int:
         """Number of lines, without the heads."""
         return len(self.columns[0]) if self.columns else 0
-
-    def beside(self, other: "Table") -> "Table":
-        """This table with the columns of another one at its right."""
-        return Table(self.name, [*self.heads, *other.heads], [*self.columns, *other.columns])
 
 
 def check_tables(kind: str, n_lines: int, n_columns: int) -> None:
@@ -110,14 +107,28 @@ def _write_csv(folder: Path, tables: Sequence[Table]) -> None:
             errors="surrogateescape",
         ) as file:  # fmt: skip
             writer = csv.writer(file)
-            writer.writerow(table.heads)
-            writer.writerows(zip(*map(_csv_cells, table.columns), strict=True))
+            writer.writerow(map(_escapable, table.heads))
+            for part in _parts(table):
+                writer.writerows(zip(*map(_csv_cells, part), strict=True))
+
+
+def _parts(table: Table) -> Iterator[list[Sequence[Any] | np.ndarray]]:
+    """The columns, some lines at a time, so that not all numbers are Python's at once."""
+    for start in range(0, table.n_lines, _LINES):
+        yield [column[start : start + _LINES] for column in table.columns]
 
 
 def _csv_cells(column: Sequence[Any] | np.ndarray) -> Iterator[Any]:
     if isinstance(column, np.ndarray) and column.dtype.kind == "f":
         return ("" if math.isnan(value) else format(value, _DIGITS) for value in column.tolist())
-    return iter(_plain(column))
+    return map(_escapable, _plain(column))
+
+
+def _escapable(value: Any) -> Any:
+    """Text whose characters are all letters or bytes of a name that was not UTF-8."""
+    if not isinstance(value, str):
+        return value
+    return re.sub(r"[\ud800-\udc7f\udd00-\udfff]", "\ufffd", value)
 
 
 def _write_parquet(folder: Path, tables: Sequence[Table]) -> None:
@@ -140,8 +151,9 @@ def _write_xlsx(folder: Path, tables: Sequence[Table]) -> None:
         sheet = book.create_sheet(table.name)
         sheet.freeze_panes = "B2"
         sheet.append([_excel_cell(sheet, head) for head in table.heads])
-        for line in zip(*map(_text_or_number, table.columns), strict=True):
-            sheet.append([_excel_cell(sheet, value) for value in line])
+        for part in _parts(table):
+            for line in zip(*map(_exact, part), strict=True):
+                sheet.append([_excel_cell(sheet, value) for value in line])
     book.save(folder / WORKBOOK)
 
 
@@ -154,6 +166,14 @@ def _excel_cell(sheet: Any, value: Any) -> Any:
     cell = _library("openpyxl.cell", "xlsx").WriteOnlyCell(sheet, _printable(value)[:_MOST_LETTERS])
     cell.data_type = "s"
     return cell
+
+
+def _exact(column: Sequence[Any] | np.ndarray) -> list[Any]:
+    """Values, whole numbers as text where Excel would round them."""
+    return [
+        str(value) if isinstance(value, int) and abs(value) > _EXACT else value
+        for value in _plain(column)
+    ]
 
 
 def _is_numeric(column: Sequence[Any] | np.ndarray) -> bool:

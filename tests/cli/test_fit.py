@@ -79,8 +79,9 @@ def test_fit_writes_everything_that_is_promised(command, file, tmp_path, drawn):
     command("fit", file, "-r", 5, "-o", tmp_path / "out")
     names = {str(name) for name in contents(tmp_path / "out")}
     assert names == {
-        "factors.npz", "history.npz", "axes.npz", "W.csv", "H.csv", "starts.csv", "merges.csv",
-        "fit.json", "report.html", "figures/components.png", "figures/convergence.png",
+        "factors.npz", "history.npz", "axes.npz", "W.csv", "H.csv", "components.csv", "starts.csv",
+        "merges.csv", "fit.json", "report.html", "figures/components.png",
+        "figures/convergence.png",
         "figures/reconstruction.png", "figures/merges.png", "figures/singular-values.png",
         "figures/starts.png",
     }  # fmt: skip

@@ -97,7 +97,7 @@ def damage(rng: random.Random, path: Path) -> None:
     raw, inside = path.read_bytes(), rng.random() < 0.7
     if inside and path.suffix == ".gz":
         raw = gzip.compress(mutate(rng, gzip.decompress(raw)))
-    elif inside and path.suffix == ".npz":
+    elif inside and path.suffix in (".npz", ".xlsx"):
         raw = _damage_member(rng, raw)
     else:
         raw = mutate(rng, raw)

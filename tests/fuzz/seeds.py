@@ -65,6 +65,7 @@ def _tables(folder: Path) -> None:
     np.savetxt(folder / "a.txt", _X)
     table.to_parquet(folder / "named.parquet")
     table.reset_index(drop=True).to_parquet(folder / "zstd.parquet", compression="zstd")
+    table.to_excel(folder / "a.xlsx")
 
 
 def _matlab(folder: Path) -> None:

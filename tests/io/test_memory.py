@@ -73,6 +73,21 @@ def _(path):
     pd.DataFrame(np.zeros((1_000_000, 3)), columns=["a", "b", "c"]).to_parquet(path)
 
 
+@writer("x.xlsx")
+def _(path):
+    pd.DataFrame([[0]]).to_excel(path, index=False, header=False)
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    row = b"<row>" + b"<c><v>0</v></c>" * 200 + b"</row>"
+    sheet = re.sub(
+        rb"<sheetData>.*</sheetData>", b"<sheetData>" + row * 1000 + b"</sheetData>",
+        parts["xl/worksheets/sheet1.xml"],
+    )  # fmt: skip
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in (parts | {"xl/worksheets/sheet1.xml": sheet}).items():
+            archive.writestr(name, content)
+
+
 @writer("tall.mtx")
 def _(path):
     mmwrite(path, sp.coo_matrix(([1.0], ([0], [0])), shape=(3_000_000, 2)))

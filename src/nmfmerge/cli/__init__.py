@@ -18,7 +18,7 @@ import nmfmerge
 from nmfmerge.cli.messages import in_options, show
 from nmfmerge.io.errors import ReadingWarning
 
-COMMANDS = ("demo", "fit", "path", "report", "merge", "compare", "explore", "info")
+COMMANDS = ("demo", "fit", "path", "report", "merge", "export", "compare", "explore", "info")
 _COMPUTING = ("demo", "fit", "path", "merge", "explore")
 
 

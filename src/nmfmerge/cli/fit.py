@@ -20,6 +20,13 @@ from nmfmerge.cli.common import (
     tell,
     warm_up,
 )
+from nmfmerge.cli.exporting import (
+    add_audio,
+    add_tables,
+    check_exports,
+    export_words,
+    requested,
+)
 from nmfmerge.cli.messages import in_options
 from nmfmerge.cli.progress import STANDARD, fit_bar
 from nmfmerge.cli.settings import (
@@ -47,6 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_settings(parser)
     add_output(parser, "folder to write (default: FILE.nmf in the present folder)")
     parser.add_argument("--no-report", action="store_true", help="write no report and no figures")
+    add_tables(parser)
+    add_audio(parser)
     parser.add_argument(
         "--no-compare",
         action="store_true",
@@ -64,7 +73,7 @@ def run(given: argparse.Namespace) -> int:
     """Fit, or go on with a fit, and write it."""
     output = given.output or Path(f"{given.file.name}.nmf")
     settle_starts(given)
-    about = how_made(given, setting_words(given), chosen_settings(given))
+    about = how_made(given, [*setting_words(given), *export_words(given)], chosen_settings(given))
     unfinished = Unfinished(output)
     if not unfinished.exists() and (fit := _earlier_fit(given, output, about)):
         return _tell_finished(given, output, fit)
@@ -83,14 +92,15 @@ def run(given: argparse.Namespace) -> int:
         with fit_bar(given.n_extra != 0, compares, not given.no_report) as bar:
             bar.enter("reading")
             data = read(given.file, **reading_options(given))
+            check_exports(given, data, given.n_components, requested(given))
             result = _fit(given, data, unfinished, bar)
             if compares and result.converged:
                 about |= _compared(given, data, result, bar)
             fit = Fit(result, data, about)
             drawn = {} if given.no_report else pages(fit, bar)
             bar.enter("writing")
-            exports = Exports(fit)
-            _write(output, fit, drawn, exports, replace, unfinished)
+            exports = Exports(fit, requested(given))
+            _write(given, output, fit, drawn, exports, replace, unfinished)
         if result.converged:
             unfinished.clear()
     return _tell(given, output, result, f"{result}\nwritten to {output}{exports.remarks}")
@@ -166,6 +176,7 @@ def _compared(
 
 
 def _write(
+    given: argparse.Namespace,
     output: Path,
     fit: Fit,
     drawn: dict[str, str | bytes],
@@ -174,7 +185,7 @@ def _write(
     unfinished: Unfinished,
 ) -> None:
     try:
-        write(output, fit, drawn, exports=exports, replace=replace)
+        write(output, fit, drawn, exports=exports, tables=given.tables, replace=replace)
     except OSError as error:
         rescue = ", then repeat the command with --resume" * unfinished.checkpoint.exists()
         raise FolderError(

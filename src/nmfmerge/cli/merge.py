@@ -17,6 +17,7 @@ from nmfmerge.cli.common import (
     summary,
     tell,
 )
+from nmfmerge.cli.exporting import add_tables, check_exports, export_words
 from nmfmerge.cli.progress import merge_bar
 from nmfmerge.cli.settings import DEFAULTS
 from nmfmerge.folder import Fit, FolderError, check_output, read, write
@@ -41,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="stop the polish when no component moves by more than this, relatively "
         "(default: %(default)s)",
     )  # fmt: skip
+    add_tables(parser)
     add_data(parser)
     add_output(parser, "folder to write (default: the folder's name with the number of components)")
 
@@ -61,6 +63,7 @@ def run(given: argparse.Namespace) -> int:
             f"the data of {given.folder} ({fit.about.get('file')}) are not there unchanged: name "
             "their file with --data"
         )
+    check_exports(given, data, len(H))
     bar = merge_bar()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # whether it converged is told below
@@ -72,7 +75,7 @@ def run(given: argparse.Namespace) -> int:
     result = result.reordered(np.argsort(-shares(result.W, result.H), kind="stable").tolist())
     command = ["nmfmerge", "merge", str(given.folder), "-r", str(len(H)), "--tol", f"{given.tol:g}"]
     about = fit.about | {
-        "command": shlex.join(command),
+        "command": shlex.join([*command, *export_words(given)]),
         "settings": {"n_components": len(H), "solver": DEFAULTS["solver"], "tol": given.tol,
                      "init": f"components of {folder.name}, merged"},
         "versions": versions(),
@@ -83,7 +86,7 @@ def run(given: argparse.Namespace) -> int:
     merged = Fit(result, data, about)
     drawn = pages(merged, bar)
     bar.close()
-    write(output, merged, drawn, exports=Exports(merged), replace=given.force)
+    write(output, merged, drawn, exports=Exports(merged), tables=given.tables, replace=given.force)
     tell(given, summary(result) | {"folder": str(output), "penalties": tree.penalties},
          f"{result}\nwritten to {output}")  # fmt: skip
     return OK if result.converged else NOT_CONVERGED

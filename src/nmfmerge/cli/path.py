@@ -19,6 +19,7 @@ from nmfmerge.cli.common import (
     tell,
     warm_up,
 )
+from nmfmerge.cli.exporting import add_tables, check_exports, export_words
 from nmfmerge.cli.messages import in_options
 from nmfmerge.cli.progress import path_bar
 from nmfmerge.cli.settings import (
@@ -56,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_settings(parser, PATH_SETTINGS, PATH_DEFAULTS)
     add_output(parser, "folder to write (default: FILE.path in the present folder)")
     parser.add_argument("--no-report", action="store_true", help="write no report and no figures")
+    add_tables(parser)
     add_reading(parser)
 
 
@@ -72,6 +74,7 @@ def run(given: argparse.Namespace) -> int:
     with path_bar(given.n_max, given.n_min, stability, draws) as bar:
         bar.enter("reading")
         data = read(given.file, **reading_options(given))
+        check_exports(given, data, given.n_max)
         try:
             path = _path(given, data, bar)
         except PathInterrupted as interrupted:
@@ -115,7 +118,7 @@ def _write(
     rank = given.rank or next(iter(suggested), int(path.ranks[-1]))
     fit = Fit(path[rank], data, about, path)
     drawn = {} if given.no_report else pages(fit, bar)
-    write(output, fit, drawn, exports=Exports(fit), replace=given.force)
+    write(output, fit, drawn, exports=Exports(fit), tables=given.tables, replace=given.force)
     return rank
 
 
@@ -152,4 +155,4 @@ def _options(given: argparse.Namespace) -> list[str]:
     words += ["--min", str(given.n_min)] * (given.n_min != 1)
     words += ["--no-stability"] * given.no_stability
     words += [] if given.rank is None else ["-r", str(given.rank)]
-    return [*words, *setting_words(given, PATH_SETTINGS, PATH_DEFAULTS)]
+    return [*words, *setting_words(given, PATH_SETTINGS, PATH_DEFAULTS), *export_words(given)]

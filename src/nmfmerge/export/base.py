@@ -47,6 +47,8 @@ class Export:
         ``write(folder, source)`` writes the files.
     on_request : bool
         Whether it is written only when it is asked for by name.
+    needs : str
+        What it is made from, for messages, if it is written on request.
     """
 
     name: str
@@ -54,3 +56,4 @@ class Export:
     suits: Callable[[Dataset], bool]
     write: Callable[[Path, Source], None]
     on_request: bool = False
+    needs: str = ""

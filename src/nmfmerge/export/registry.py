@@ -5,12 +5,16 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from nmfmerge.datasets.base import Dataset
-from nmfmerge.export import images, single_cell, words
+from nmfmerge.export import audio, images, lcms, single_cell, words
 from nmfmerge.export.base import Export, Source
 from nmfmerge.io.errors import MissingLibrary, one_line
 from nmfmerge.result import Factorization
+from nmfmerge.result_tables import fit_tables
+from nmfmerge.tables import write_tables
 
 _ALL: tuple[Export, ...] = (  # from each file of this package
+    lcms.EXPORT,
+    audio.EXPORT,
     words.EXPORT,
     single_cell.EXPORT,
     images.MAPS,
@@ -28,10 +32,25 @@ def suitable(data: Dataset, requested: Collection[str] = ()) -> list[Export]:
     ]
 
 
+def check_requested(data: Dataset, names: Collection[str], flag: str = "") -> None:
+    """Refuse exports that are not known or not for these data; ``flag`` is before a name."""
+    for name in names:
+        if name not in EXPORTS:
+            raise ValueError(f"{name!r} is not an export: choose from {', '.join(EXPORTS)}")
+        if not EXPORTS[name].suits(data):
+            raise ValueError(
+                f"{flag}{name} needs {EXPORTS[name].needs}, and {data.source or data.name} is none"
+            )
+
+
 def write(
-    result: Factorization, data: Dataset, folder: str | os.PathLike[str], *names: str
+    result: Factorization,
+    data: Dataset,
+    folder: str | os.PathLike[str],
+    *names: str,
+    tables: str = "csv",
 ) -> dict[str, str]:
-    """Write a result in the files that its field opens next.
+    """Write a result as tables, and in the files that its field opens next.
 
     Parameters
     ----------
@@ -43,6 +62,8 @@ def write(
         Where to write; it is made where it is missing.
     *names : str
         Exports that are written on request only, such as "audio".
+    tables : str
+        Format of the tables: "csv", "parquet" or "xlsx".
 
     Returns
     -------
@@ -50,10 +71,12 @@ def write(
         Exports that need a library which is not installed, with the sentence that says how to
         install it.
     """
+    check_requested(data, names)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     file = Path(data.source) if data.source else None
     source = Source(result.numpy(), data, file if file and file.exists() else None)
+    write_tables(folder, fit_tables(source.result, data), tables)
     return write_all(folder, source, names)
 
 

@@ -13,6 +13,7 @@ from nmfmerge.io.arrays import read_npy, read_npz
 from nmfmerge.io.audio import read_sound, read_wave
 from nmfmerge.io.envi import read_envi
 from nmfmerge.io.errors import FormatError, ReadingWarning, one_line
+from nmfmerge.io.excel import read_excel
 from nmfmerge.io.images import read_image_folder, read_tiff
 from nmfmerge.io.lcms import read_andi, read_mzml
 from nmfmerge.io.market import read_mtx
@@ -88,6 +89,14 @@ FORMATS: Mapping[str, Format] = {
             ("header", "triplets"),
         ),
         Format("parquet", (".parquet",), "Parquet table", read_parquet, extra="tables"),
+        Format(
+            "excel",
+            (".xlsx", ".xlsm"),
+            "sheet of an Excel workbook",
+            read_excel,
+            ("header", "variable"),
+            "tables",
+        ),
         Format(
             "mtx",
             (".mtx", ".mtx.gz"),

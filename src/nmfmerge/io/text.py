@@ -39,12 +39,13 @@ def read_text(
             delimiter = _delimiter(path, _text(Metered(file, memory, _CELLS)))
             file.seek(0)
             lines = _cells(Metered(file, memory, _CELLS), delimiter)
-            return (read_triplets if triplets else _read)(path, lines, header, memory)
+            return (read_triplets if triplets else read_lines)(path, lines, header, memory)
     except UnicodeDecodeError as error:
         raise FormatError(f"{path} is not text in UTF-8: save it as plain text in UTF-8") from error
 
 
-def _read(path: Path, lines: Iterator[Line], header: bool | None, memory: Memory) -> Dataset:
+def read_lines(path: Path, lines: Iterator[Line], header: bool | None, memory: Memory) -> Dataset:
+    """Read a table from the cells of its lines."""
     sample = list(islice(lines, _SAMPLE))
     if not sample:
         raise FormatError(f"{path} has no lines with numbers: write the table again")
