@@ -7,7 +7,7 @@ import matplotlib as mpl
 import pytest
 
 import nmfmerge
-from nmfmerge import editor, io, plot, report
+from nmfmerge import editor, export, io, plot, report
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -38,9 +38,10 @@ def test_every_public_name_is_in_the_api_page():
         and value.__module__ == nmfmerge.metrics.__name__
         and not isinstance(value, type)
     }
-    for module in (editor, io, plot, report):
+    for module in (editor, export, io, plot, report):
         short = module.__name__.removeprefix("nmfmerge.")
-        names |= {f"{short}.{name}" for name in module.__all__ if name not in ("FORMATS", "Editor")}
+        tables = ("EXPORTS", "FORMATS", "Editor")
+        names |= {f"{short}.{name}" for name in module.__all__ if name not in tables}
     text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"^   ([\w.]+)$", text, re.MULTILINE))
     assert names == listed

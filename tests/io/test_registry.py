@@ -87,11 +87,12 @@ def test_words_instead_of_data_are_refused(tmp_path, refused, suffix):
 
 def test_an_option_of_another_format_is_refused(tmp_path, X):
     np.save(tmp_path / "x.npy", X)
-    with pytest.raises(ValueError, match=r"window=512 is not an option .*'npy'.* takes transpose"):
+    with pytest.raises(ValueError, match=r"window=512 is not an option .*'npy'.* takes pixel_axes"):
         read(tmp_path / "x.npy", window=512)
     np.savez(tmp_path / "x.npz", X)
     with pytest.raises(
-        ValueError, match=r"lag=1 .*'npz', which takes variable, transpose, max_memory$"
+        ValueError,
+        match=r"lag=1 .*'npz', which takes variable, pixel_axes, .*transpose, max_memory$",
     ):
         read(tmp_path / "x.npz", lag=1)
 

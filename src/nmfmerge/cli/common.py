@@ -39,11 +39,13 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
     for name, option in OPTIONS.items():
         flag = "--" + name.replace("_", "-")
         if option.kind is bool:
-            action = "store_true" if name == "transpose" else argparse.BooleanOptionalAction
+            action = argparse.BooleanOptionalAction if name == "header" else "store_true"
             group.add_argument(flag, action=action, default=None, help=option.description)
         else:
-            metavar = METAVARS[option.kind]
-            group.add_argument(flag, type=option.kind, help=option.description, metavar=metavar)
+            metavar = option.metavar or METAVARS[option.kind]
+            group.add_argument(
+                flag, type=option.from_text, help=option.description, metavar=metavar
+            )
 
 
 def add_data(parser: argparse.ArgumentParser) -> None:
@@ -120,7 +122,7 @@ class Exports:
 
     def __call__(self, folder: Path) -> None:
         """Write all that suits the data into a folder."""
-        self.left_out = write_all(folder, self._source, self._requested)
+        self.left_out = write_all(folder, self._source, self._requested, keep_going=True)
 
     @property
     def remarks(self) -> str:

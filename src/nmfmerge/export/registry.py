@@ -5,17 +5,21 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from nmfmerge.datasets.base import Dataset
-from nmfmerge.export import audio, lcms
+from nmfmerge.export import audio, images, lcms, single_cell, words
 from nmfmerge.export.base import Export, Source
-from nmfmerge.io.errors import MissingLibrary
+from nmfmerge.io.errors import MissingLibrary, one_line
 from nmfmerge.result import Factorization
 from nmfmerge.result_tables import fit_tables
 from nmfmerge.tables import write_tables
 
-_ALL: tuple[Export, ...] = (
+_ALL: tuple[Export, ...] = (  # from each file of this package
     lcms.EXPORT,
     audio.EXPORT,
-)  # one entry from each file of this package
+    words.EXPORT,
+    single_cell.EXPORT,
+    images.MAPS,
+    images.COURSES,
+)
 EXPORTS: Mapping[str, Export] = {export.name: export for export in _ALL}
 
 
@@ -76,12 +80,23 @@ def write(
     return write_all(folder, source, names)
 
 
-def write_all(folder: Path, source: Source, requested: Collection[str] = ()) -> dict[str, str]:
-    """Write every suitable export; one whose library is missing is left out, with the reason."""
+def write_all(
+    folder: Path, source: Source, requested: Collection[str] = (), *, keep_going: bool = False
+) -> dict[str, str]:
+    """Write every suitable export; one whose library is missing is left out, with the reason.
+
+    With ``keep_going`` so is one that fails: no fit is lost for it. A full disk is an error still.
+    """
     left_out = {}
     for export in suitable(source.data, requested):
         try:
             export.write(folder, source)
         except MissingLibrary as error:
             left_out[export.name] = str(error)
+        except OSError:
+            raise
+        except Exception as error:
+            if not keep_going:
+                raise
+            left_out[export.name] = f"the export {export.name!r} failed ({one_line(error)})"
     return left_out

@@ -1,5 +1,6 @@
 """The options that readers take, each with its type and meaning, and their check."""
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -7,8 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from nmfmerge.io.adjust import check_order, check_wavelengths, parse_shape
 from nmfmerge.io.channels import check_channel
+from nmfmerge.io.cubes import parse_pixel_axes
 from nmfmerge.io.memory import parse_size
+from nmfmerge.io.names import check_names
 
 
 @dataclass(frozen=True)
@@ -20,6 +24,16 @@ class Option:
     low: float | None = None
     above: bool = False
     check: Callable[[Any], object] | None = None  # raises ValueError at a value that is not right
+    is_file: bool = False  # whether a text is the name of a file
+
+    def from_text(self, text: str) -> Any:
+        """A value as it is typed on the command line; files are found from any folder later."""
+        return os.path.abspath(text) if self.is_file else self.kind(text)
+
+    @property
+    def metavar(self) -> str | None:
+        """What stands for the value in the help, where its type does not tell it."""
+        return "FILE" if self.is_file else None
 
     @property
     def expected(self) -> str:
@@ -33,7 +47,7 @@ class Option:
     def takes(self, value: Any) -> bool:
         """Whether a value has the right type and range."""
         if self.check is not None:
-            return isinstance(value, str | Real) and not isinstance(value, bool | np.bool_)
+            return not isinstance(value, bool | np.bool_)
         if self.kind in (bool, str):
             return isinstance(value, bool | np.bool_ if self.kind is bool else str)
         if isinstance(value, bool | np.bool_):
@@ -50,6 +64,47 @@ OPTIONS: Mapping[str, Option] = {
     "transpose": Option(bool, "swap rows and columns after reading"),
     "variable": Option(str, "name of the array to read, if the file holds several"),
     "header": Option(bool, "whether the first line of a table has the names of its columns"),
+    "triplets": Option(
+        bool, "the lines of a table are a row, a column and a value: a sparse matrix"
+    ),
+    "rows": Option(str, "what the rows are, such as gene, word, pixel or band"),
+    "columns": Option(str, "what the columns are, such as cell, document, frame or time"),
+    "row_names": Option(
+        str, "text file with a name for each row, one a line", check=check_names, is_file=True
+    ),
+    "column_names": Option(
+        str, "text file with a name for each column, one a line", check=check_names, is_file=True
+    ),
+    "drop_zero_rows": Option(bool, "leave out rows that are all zero"),
+    "drop_zero_columns": Option(bool, "leave out columns that are all zero"),
+    "image_shape": Option(
+        str,
+        "height and width of a picture where one side is pixels, such as 64,48",
+        check=parse_shape,
+    ),
+    "image_order": Option(
+        str,
+        "order of the pixels of --image-shape: C, row by row, or F, column by column (default: C)",
+        check=check_order,
+    ),
+    "pixel_axes": Option(
+        str,
+        "the axes of an array of three dimensions that are height and width of a picture, counted "
+        "from 0, such as 0,1",
+        check=parse_pixel_axes,
+    ),
+    "wavelengths": Option(
+        str,
+        "text file with the wavelength of each band, one a line",
+        check=check_wavelengths,
+        is_file=True,
+    ),
+    "wavelength_unit": Option(str, "unit of --wavelengths (default: nm)"),
+    "feature_type": Option(
+        str,
+        "features of 10x data to read, such as 'Antibody Capture', or all (default: Gene "
+        "Expression)",
+    ),
     "layer": Option(str, "name of the layer of an .h5ad file to read instead of X"),
     "window": Option(
         int, "length of a window of the spectrogram in samples of sound (default: 1024)", low=2

@@ -1,0 +1,103 @@
+"""Pictures of components: maps as TIFF, and their courses over time or wavelength as tables."""
+
+from pathlib import Path
+
+import numpy as np
+
+from nmfmerge.datasets.base import Axis, Dataset
+from nmfmerge.export.base import Export, Source
+from nmfmerge.io.errors import library
+from nmfmerge.result import Factorization
+from nmfmerge.result_tables import factor_table
+from nmfmerge.tables import write_tables
+
+_TABLES = {"frame": "traces", "time": "traces", "wavelength": "spectra", "band": "spectra"}
+_LARGEST = 2**32 - 2**24  # bytes of pixels in a file that ImageJ opens
+
+
+def maps(result: Factorization, data: Dataset) -> np.ndarray:
+    """The pictures of all components.
+
+    Parameters
+    ----------
+    result : Factorization
+        The factors.
+    data : Dataset
+        What was factorized: one of its sides is "pixel", and ``image_shape`` is known.
+
+    Returns
+    -------
+    stack : array (r, height, width)
+    """
+    pixels = _pixels(result.numpy(), data)
+    if pixels is None:
+        raise ValueError(
+            f"data={data.name!r} does not consist of pictures: read it with image_shape= or "
+            "pixel_axes="
+        )
+    return np.stack([data.picture(column) for column in pixels.T])
+
+
+def has_maps(data: Dataset) -> bool:
+    """Whether one side of the data folds into pictures."""
+    return data.image_shape is not None and "pixel" in (data.rows.name, data.columns.name)
+
+
+def _pixels(result: Factorization, data: Dataset) -> np.ndarray | None:
+    """The factor along the pixels."""
+    if not has_maps(data):
+        return None
+    return result.W if data.rows.name == "pixel" else result.H.T
+
+
+def _courses(result: Factorization, data: Dataset) -> list[tuple[str, Axis, np.ndarray]]:
+    """Name of the table, axis and factor of each side that is frames, times or wavelengths.
+
+    Times without pixels, as those of sound, have files of their own.
+    """
+    pixels = "pixel" in (data.rows.name, data.columns.name)
+    return [
+        (table, axis, F)
+        for axis, F in ((data.rows, result.W), (data.columns, result.H.T))
+        if (table := _TABLES.get(axis.name)) and (pixels or table == "spectra")
+    ]
+
+
+def _write_maps(folder: Path, source: Source) -> None:
+    tifffile = library("tifffile", "maps.tif", "tifffile", "images", doing="writing")
+    stack = maps(source.result, source.data).astype(np.float32)
+    labels = [source.result.label(k) for k in range(len(stack))]
+    imagej = stack.nbytes < _LARGEST
+    shown = {"min": 0.0, "max": float(stack.max())} if imagej else {}
+    tifffile.imwrite(
+        folder / "maps.tif",
+        stack,
+        imagej=imagej,
+        bigtiff=not imagej,
+        photometric="minisblack",
+        metadata={"axes": "ZYX", "Labels": labels} | shown,
+    )
+
+
+def _write_courses(folder: Path, source: Source) -> None:
+    result = source.result
+    for table, axis, F in _courses(result, source.data):
+        write_tables(folder, [factor_table(table, axis, result, F)])
+
+
+def _has_courses(data: Dataset) -> bool:
+    names = {data.rows.name, data.columns.name}
+    return bool(names & {"wavelength", "band"}) or (
+        "pixel" in names and bool(names & {"frame", "time"})
+    )
+
+
+MAPS = Export(
+    "maps", "maps.tif: a picture of each component, a stack for ImageJ", has_maps, _write_maps
+)
+COURSES = Export(
+    "courses",
+    "traces.csv: components over frames or time; spectra.csv: components over wavelength",
+    _has_courses,
+    _write_courses,
+)

@@ -1,0 +1,128 @@
+"""Names that stand for a component: genes, words, documents, by how specific they are to it."""
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from nmfmerge.datasets.base import Axis, Dataset
+from nmfmerge.export.base import Export, Source
+from nmfmerge.metrics import specificity
+from nmfmerge.result import Factorization
+from nmfmerge.tables import Table, write_tables
+
+_TOP = 30  # names of each component
+
+
+class TopName(NamedTuple):
+    """One of the names that stand for a component.
+
+    Attributes
+    ----------
+    component : str
+        Name of the component, its number from 1 where it has none.
+    rank : int
+        From 1, the most specific.
+    name : str
+        The gene, word, ….
+    weight : float
+        Its entry of the factor.
+    specificity : float
+        See `nmfmerge.metrics.specificity`.
+    """
+
+    component: str
+    rank: int
+    name: str
+    weight: float
+    specificity: float
+
+
+def top_names(result: Factorization, data: Dataset, axis: str, n_top: int = _TOP) -> list[TopName]:
+    """The most specific entries of an axis for each component.
+
+    Parameters
+    ----------
+    result : Factorization
+        The factors.
+    data : Dataset
+        What was factorized; one of its axes has the names.
+    axis : str
+        What the names stand for, as "gene" or "word": ``data.rows.name`` or ``data.columns.name``.
+    n_top : int
+        How many for each component; entries of weight zero are left out.
+
+    Returns
+    -------
+    names : list of TopName
+        Those of the first component first, each sorted by specificity, where that is the same by
+        weight; ``pandas.DataFrame(names)`` makes a table of them.
+    """
+    result = result.numpy()
+    if axis == data.rows.name:
+        return _top(result, data.rows, result.W, n_top)
+    if axis == data.columns.name:
+        return _top(result, data.columns, result.H.T, n_top)
+    raise ValueError(
+        f"axis={axis!r} is not an axis of {data.name!r}: expected {data.rows.name!r} or "
+        f"{data.columns.name!r}"
+    )
+
+
+def component_name(result: Factorization, k: int) -> str:
+    """The name of component k, its number from 1 where it has none."""
+    return result.names[k] if result.names else str(k + 1)
+
+
+def order_by(scores: np.ndarray, weights: np.ndarray, n_top: int) -> np.ndarray:
+    """The entries of one component with a weight, highest score first."""
+    found = np.flatnonzero(weights > 0)
+    return found[np.lexsort((-weights[found], -scores[found]))][:n_top]
+
+
+def _top(result: Factorization, axis: Axis, F: np.ndarray, n_top: int) -> list[TopName]:
+    scores, names = specificity(F), [component_name(result, k) for k in range(F.shape[1])]
+    return [
+        TopName(names[k], rank, str(axis.values[i]), float(F[i, k]), float(scores[i, k]))
+        for k in range(F.shape[1])
+        for rank, i in enumerate(order_by(scores[:, k], F[:, k], n_top), 1)
+    ]
+
+
+def has_names(axis: Axis) -> bool:
+    """Whether the entries of an axis have names, not numbers."""
+    return np.asarray(axis.values).dtype.kind in "UO"
+
+
+def _suits(data: Dataset) -> bool:
+    return has_names(data.rows) or has_names(data.columns)
+
+
+def _write(folder: Path, source: Source) -> None:
+    result, data = source.result, source.data
+    for axis, F in ((data.rows, result.W), (data.columns, result.H.T)):
+        if has_names(axis):
+            write_tables(folder, [_table(_file_name(axis, data), _top(result, axis, F, _TOP))])
+
+
+def _table(name: str, top: list[TopName]) -> Table:
+    columns = [list(column) for column in zip(*top, strict=True)] or [[] for _ in TopName._fields]
+    *columns, weights, scores = columns
+    return Table(name, TopName._fields, [*columns, np.array(weights), np.array(scores)])
+
+
+def _file_name(axis: Axis, data: Dataset) -> str:
+    """top-genes for an axis of genes."""
+    plural = (re.sub(r"\W+", "-", axis.name)[:40].strip("-") or "name") + "s"
+    if axis is data.columns and data.rows.name == data.columns.name:
+        plural += "-of-columns"
+    return f"top-{plural}"
+
+
+EXPORT = Export(
+    "names",
+    "top-genes.csv, top-words.csv, …: the most specific names of each component",
+    _suits,
+    _write,
+)
