@@ -34,7 +34,9 @@ _FILES = {
     "starts.csv", "merges.csv", "path.npz", "path.csv", "edits.py", "edits.npz", "report.html",
     *(f"figures/{name}.png" for name in FIGURES),
 }  # fmt: skip
-_TABLES = ("W", "H", "components", "peaks", "starts", "merges", "path")
+_TABLES = (
+    "W", "H", "components", "peaks", "traces", "spectra", "top-*", "starts", "merges", "path",
+)  # fmt: skip
 # What exports write, see `nmfmerge.export`, and tables in other formats than csv.
 _EXPORTED = (
     "peaks.csv", "spectra.msp", "spectra.mgf", "spectra.csv", "traces.csv",

@@ -15,7 +15,17 @@ FENCE = re.compile(r"^```(python|bash)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 YOURS = "filtered_feature_bc_matrix"  # files that only the user has
 
 
-@pytest.mark.parametrize("page", ["single-cell", "imaging", "hyperspectral", "text"])
+PAGES = ["single-cell", "imaging", "hyperspectral", "text"]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_line_of_code_is_cut_off(page):
+    text = (FOLDER / f"{page}.md").read_text(encoding="utf-8")
+    for _, code in FENCE.findall(text):
+        assert max(map(len, code.splitlines())) <= 88  # what the page shows at 1280 pixels
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_the_page_runs_as_it_stands(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     mpl.use("Agg")
