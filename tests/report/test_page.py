@@ -13,7 +13,8 @@ from nmfmerge.report import page, stability, warnings_of
 
 VOID = {"meta", "img", "br", "hr", "link", "input"}
 SECTIONS = [
-    "summary", "starts", "components", "fit", "convergence", "merges", "gain", "care", "repeat",
+    "short", "summary", "starts", "components", "fit", "convergence", "merges", "gain", "care",
+    "repeat",
 ]  # fmt: skip
 
 
@@ -92,9 +93,9 @@ def test_text_of_the_user_is_escaped(html):
 
 def test_summary_has_settings_stages_and_the_error(fitted, read):
     _, result = fitted
+    assert f"{result.fitting_error:.4g} %" in read.text["short"]
     text = read.text["summary"]
     assert "60 × 90" in text
-    assert f"{result.fitting_error:.4g} %" in text
     for word in ("hals", "nndsvd", "initial", "overcomplete", "converged", "m/z", "scan"):
         assert word in text
     for stage in result.stages:

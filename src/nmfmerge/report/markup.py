@@ -25,6 +25,13 @@ def bullets(sentences: Iterable[str]) -> str:
     return "<ul>" + "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences) + "</ul>"
 
 
+def topics(pairs: Iterable[tuple[str, str]]) -> str:
+    """Topics with what is said of them; nothing where there are none."""
+    rows = (f"<dt>{escape(topic)}</dt><dd>{escape(said)}</dd>" for topic, said in pairs)
+    text = "".join(rows)
+    return f'<dl class="topics">{text}</dl>' if text else ""
+
+
 def code(text: str) -> str:
     """A command or a program, as typed."""
     return f'<pre tabindex="0"><code>{escape(text)}</code></pre>'

@@ -17,7 +17,8 @@ from nmfmerge.result import Factorization
 from nmfmerge.result_path import RankPath
 
 _SECTIONS: dict[str, tuple[str, Callable[[Story], str]]] = {
-    "summary": ("Summary", sections.summary),
+    "short": ("In short", sections.in_short),
+    "summary": ("Data and settings", sections.summary),
     "rank": ("Which rank?", sections.rank),
     "starts": ("From several starts", sections.starts),
     "components": ("Components", sections.components),
@@ -48,8 +49,10 @@ def page(
         What was factorized; its X may be None where only the axes are known.
     about : dict, optional
         What else is known, all of it optional: "title", "file", "command", "settings" (dict),
-        "versions" (dict), "data_sha256", "date", "notes" (sentences) and "compare", a dict of
-        "standard_errors" and "merge_errors" from the same starts, in percent.
+        "versions" (dict), "data_sha256", "date", "notes" (sentences), "neighbours" (dict of the
+        errors with one component "fewer" and one "more", in percent), "standard" (dict of
+        "fitting_error", "n_init" and "status" of standard NMF from the same starts) and "compare",
+        a dict of "standard_errors" and "merge_errors" from the same starts, in percent.
     figures : dict, optional
         The figures by name, where `nmfmerge.report.figures.draw` has drawn them already.
     path : RankPath, optional

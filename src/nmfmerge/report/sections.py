@@ -14,7 +14,8 @@ from nmfmerge.plot.merges import leaf_names, norm2, roots
 from nmfmerge.plot.side import Side, sides
 from nmfmerge.report import stability
 from nmfmerge.report.care import warnings_of
-from nmfmerge.report.markup import bullets, code, facts, figure, paragraph, table
+from nmfmerge.report.markup import bullets, code, facts, figure, paragraph, table, topics
+from nmfmerge.report.verdict import verdict
 from nmfmerge.report.words import count, ended, percent, seconds, several
 from nmfmerge.result import SAME_COMPONENT, Factorization
 from nmfmerge.result_path import RankPath
@@ -44,8 +45,14 @@ _SETTINGS = {
 }
 
 
+def in_short(story: Story) -> str:
+    """What a reader wants to know first."""
+    said = verdict(story.result, story.about, story.path)
+    return f'<p class="lead">{_headline(story.result)}</p>' + topics(said)
+
+
 def summary(story: Story) -> str:
-    """What was fitted, and how well."""
+    """What was fitted, and how."""
     result, about = story.result, story.about
     m, n = len(result.W), result.H.shape[1]
     pairs: list[tuple[str, object]] = [("Matrix", f"{m:,} × {n:,}")]
@@ -66,13 +73,7 @@ def summary(story: Story) -> str:
     ]
     notes = about.get("notes", ())
     described = paragraph(story.data.description) if story.data and story.data.description else ""
-    return (
-        f'<p class="lead">{_headline(result)}</p>'
-        + described
-        + facts(pairs)
-        + (bullets(notes) if notes else "")
-        + _stages(result)
-    )
+    return described + facts(pairs) + (bullets(notes) if notes else "") + _stages(result)
 
 
 def _headline(result: Factorization) -> str:
@@ -376,7 +377,7 @@ def _times(n: int) -> str:
 
 def care(story: Story) -> str:
     """What to be careful about."""
-    sentences = warnings_of(story.result, story.data)
+    sentences = warnings_of(story.result, story.data, story.about, story.path)
     if not sentences:
         return paragraph("Nothing was found that calls for special care.")
     return bullets(sentences)
