@@ -24,7 +24,7 @@ from nmfmerge.result import Factorization
 from nmfmerge.result_path import RankPath
 
 FIGURES = (
-    "components", "convergence", "reconstruction", "merges", "singular-values", "starts",
+    "components", "maps", "convergence", "reconstruction", "merges", "singular-values", "starts",
     "rank-path",
 )  # fmt: skip
 _FILES = {

@@ -128,7 +128,7 @@ def _printable_texts(value: Any) -> Any:
 def png(figure: Any) -> bytes:
     """A figure as PNG."""
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=150)
+    figure.savefig(buffer, format="png", dpi=110)
     return buffer.getvalue()
 
 

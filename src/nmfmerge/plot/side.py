@@ -2,19 +2,20 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
 from nmfmerge.datasets.base import Axis, Dataset
-from nmfmerge.plot.style import INK, NOTE, SMALL, no_spines, shortened, tidy
+from nmfmerge.plot.peaks import labelled_peaks, top_entries
+from nmfmerge.plot.style import INK, NOTE, SMALL, logarithmic, no_spines, shortened, tidy
 from nmfmerge.result import Factorization
 
-N_BARS = 6
 _LONG = 5000  # lines of more points are drawn as pixels in vector files
 _MOST_SPREAD = 1.6  # times the largest value: a band is cut off where it goes higher
+MAP = "cividis"  # perceptually uniform, from dark to light
 Kind = Literal["line", "bars", "picture"]
 
 
@@ -32,15 +33,30 @@ class Side:
         return shortened(self.axis.label, 44)
 
     @property
+    def sticks(self) -> bool:
+        """Whether it is drawn as sticks with numbers at the peaks: a mass spectrum."""
+        return self.kind == "line" and self.axis.name.casefold() == "m/z"
+
+    @property
+    def logarithmic(self) -> bool:
+        """Whether its scale is logarithmic: frequencies of sound."""
+        return bool(
+            self.kind == "line"
+            and self.axis.name.casefold() == "frequency"
+            and np.asarray(self.axis.values).dtype.kind in "iuf"
+            and np.count_nonzero(np.asarray(self.axis.values) > 0) > 1
+        )
+
+    @property
     def height(self) -> float:
         """Inches that a drawing needs."""
-        return {"line": 0.62, "bars": 1.05, "picture": 0.95}[self.kind]
+        return {"line": 0.62, "bars": 1.05, "picture": 1.2}[self.kind] + 0.1 * self.sticks
 
-    def width(self, total: float) -> float:
-        """Inches that a drawing would like to have of ``total``."""
+    def width(self, total: float, height: float) -> float:
+        """Inches that a drawing of this height would like to have of ``total``."""
         if self.fold is not None:
             rows, columns = self.fold(np.zeros(len(self.axis.values))).shape
-            return float(np.clip(self.height * columns / rows, 0.2 * total, 0.6 * total))
+            return float(np.clip(height * columns / rows, 0.2 * total, 0.6 * total))
         return 0.5 * total
 
     def draw(
@@ -102,53 +118,90 @@ def _side(data: Dataset, axis: Axis) -> Side:
         return Side(axis, "picture", data.picture)
     values = np.asarray(axis.values)
     if values.dtype.kind == "f" and not np.isfinite(values).all():
-        return Side(Axis(f"{axis.name} number", np.arange(len(values))), "line")
+        return Side(Axis(f"place along {axis.name}", np.arange(len(values))), "line")
     return Side(axis, "line" if values.dtype.kind in "iufM" else "bars")
 
 
-def _order(x: np.ndarray) -> slice | np.ndarray:
-    """What sorts the values of an axis."""
-    return slice(None) if np.all(x[1:] >= x[:-1]) else np.argsort(x, kind="stable")
+def drawn_along(side: Side) -> tuple[np.ndarray, np.ndarray]:
+    """Values of an axis in their order, and the entries they belong to.
+
+    On a logarithmic scale, only positive ones.
+    """
+    x = np.asarray(side.axis.values)
+    order = np.arange(len(x)) if np.all(x[1:] >= x[:-1]) else np.argsort(x, kind="stable")
+    if side.logarithmic:
+        order = order[x[order] > 0]
+    return x[order], order
 
 
 def _line(side: Side, ax: Axes, vectors: list[np.ndarray], colours: list[str]) -> None:
-    x = np.asarray(side.axis.values)
-    order = _order(x)
-    thin = 1.0 if len(x) <= 1000 else 0.6
-    widths = [thin] if len(vectors) == 1 else [2.6, thin]
-    for vector, colour, width in zip(vectors, colours, widths, strict=True):
-        ax.plot(
-            x[order],
-            vector[order],
-            color=colour,
-            lw=width,
-            marker="." if len(x) <= 25 else "",
-            ms=4,
-            solid_joinstyle="round",
-            rasterized=len(x) > _LONG,
-        )
-    if len(vectors) == 1 and len(x) <= _LONG:
-        ax.fill_between(x[order], 0, vectors[0][order], color=colours[0], alpha=0.15, lw=0)
+    x, order = drawn_along(side)
+    single = len(vectors) == 1
+    if side.sticks and single:
+        _sticks(ax, x, vectors[0][order], colours[0])
+    else:
+        _curves(ax, x, [vector[order] for vector in vectors], colours)
     top = max(float(vector.max(initial=0)) for vector in vectors)
-    ax.set_ylim(0, 1.06 * top if top > 0 else 1)
+    room = 1.35 if side.sticks and single else 1.06
+    ax.set_ylim(0, room * top if top > 0 else 1)
     ax.margins(x=0.01)
     tidy(ax)
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
-    _few_ticks(ax, dates=x.dtype.kind == "M")
+    if side.logarithmic:
+        logarithmic(ax, "x", float(x[0]), float(x[-1]))
+    else:
+        _few_ticks(ax, dates=x.dtype.kind == "M")
+
+
+def _curves(ax: Axes, x: np.ndarray, vectors: list[np.ndarray], colours: list[str]) -> None:
+    thin = 1.0 if len(x) <= 1000 else 0.6
+    widths = [thin] if len(vectors) == 1 else [2.6, thin]
+    for vector, colour, width in zip(vectors, colours, widths, strict=True):
+        ax.plot(
+            x, vector, color=colour, lw=width, marker="." if len(x) <= 25 else "", ms=4,
+            solid_joinstyle="round", rasterized=len(x) > _LONG,
+        )  # fmt: skip
+    if len(vectors) == 1 and len(x) <= _LONG:
+        ax.fill_between(x, 0, vectors[0], color=colours[0], alpha=0.15, lw=0)
+
+
+def _sticks(ax: Axes, x: np.ndarray, y: np.ndarray, colour: str) -> None:
+    """A stick for each entry that can be seen, and the m/z of the largest."""
+    seen = y > 0.002 * float(y.max(initial=0))
+    _upright(ax, x[seen], np.zeros(seen.sum()), y[seen], color=colour, lw=1.0, gid="sticks")
+    ax.set_xlim(*_limits(x))
+    for i in labelled_peaks(x, y):
+        ax.annotate(f"{x[i]:.6g}", (x[i], y[i]), xytext=(0, 1), textcoords="offset points",
+                    ha="center", va="bottom", fontsize=SMALL - 2, color=INK)  # fmt: skip
+
+
+def _upright(ax: Axes, x: np.ndarray, low: np.ndarray, high: np.ndarray, **style: Any) -> None:
+    """Upright lines from low to high, as one line with gaps, which is drawn fast."""
+    gap = np.full(len(x), np.nan)
+    y = np.stack([low, high, gap], axis=1).ravel()
+    ax.plot(np.repeat(x, 3), y, solid_capstyle="butt", rasterized=len(x) > _LONG, **style)
+
+
+def _limits(x: np.ndarray) -> tuple[float, float]:
+    low, high = float(x[0]), float(x[-1])
+    room = 0.01 * (high - low) or 0.5
+    return low - room, high + room
 
 
 def _band(side: Side, ax: Axes, vector: np.ndarray, spread: np.ndarray, colour: str) -> None:
-    x = np.asarray(side.axis.values)
-    order = _order(x)
+    x, order = drawn_along(side)
     low, high = np.maximum(vector - spread, 0)[order], (vector + spread)[order]
-    ax.fill_between(
-        x[order], low, high, color=colour, alpha=0.35, lw=0, gid="spread",
-        rasterized=len(x) > _LONG,
-    )  # fmt: skip
+    if side.sticks:
+        seen = high > 0.002 * float(vector.max(initial=0))
+        _upright(ax, x[seen], low[seen], high[seen], color=colour, alpha=0.35, lw=2.4, gid="spread")
+    else:
+        ax.fill_between(x, low, high, color=colour, alpha=0.35, lw=0, gid="spread",
+                        rasterized=len(x) > _LONG)  # fmt: skip
     largest, top = float(vector.max(initial=0)), float(high.max(initial=0))
     if largest > 0:
-        ax.set_ylim(0, 1.06 * min(top, _MOST_SPREAD * largest))
+        room = 1.35 if side.sticks else 1.06
+        ax.set_ylim(0, room * min(top, _MOST_SPREAD * largest))
 
 
 def _few_ticks(ax: Axes, dates: bool) -> None:
@@ -161,14 +214,9 @@ def _few_ticks(ax: Axes, dates: bool) -> None:
     ax.xaxis.get_offset_text().set_fontsize(SMALL - 1)
 
 
-def _longest(strength: np.ndarray) -> np.ndarray:
-    """The entries that get a bar."""
-    return np.argsort(-strength, kind="stable")[:N_BARS]
-
-
 def _bars(side: Side, ax: Axes, vectors: list[np.ndarray], colours: list[str]) -> None:
     strength = np.sum([vector.astype(np.float64) for vector in vectors], axis=0)
-    top = _longest(strength)
+    top = top_entries(strength)
     thick = 0.72 / len(vectors)
     for i, (vector, colour) in enumerate(zip(vectors, colours, strict=True)):
         offset = (i - (len(vectors) - 1) / 2) * thick
@@ -184,7 +232,7 @@ def _bars(side: Side, ax: Axes, vectors: list[np.ndarray], colours: list[str]) -
 
 
 def _whiskers(side: Side, ax: Axes, vector: np.ndarray, spread: np.ndarray, colour: str) -> None:
-    top = _longest(vector.astype(np.float64))
+    top = top_entries(vector.astype(np.float64))
     low = np.maximum(vector - spread, 0)[top]
     ax.hlines(np.arange(len(top)), low, (vector + spread)[top], color=INK, lw=1.1, gid="spread")
     largest, end = float(vector.max(initial=0)), float((vector + spread)[top].max(initial=0))
@@ -199,8 +247,16 @@ def _picture(side: Side, ax: Axes, vectors: list[np.ndarray], colours: list[str]
         gap = np.full((len(pictures[0]), max(1, pictures[0].shape[1] // 15)), np.nan)
         pictures = [np.concatenate([pictures[0], gap, pictures[1]], axis=1)]
     top = float(np.nanmax(pictures[0], initial=0))
-    ax.imshow(pictures[0], cmap="cividis", vmin=0, vmax=top or 1.0, interpolation="nearest")
+    ax.imshow(pictures[0], cmap=MAP, vmin=0, vmax=top or 1.0, interpolation="nearest")
+    if len(vectors) == 1:
+        outline(ax, pictures[0])
     no_spines(ax)
+
+
+def outline(ax: Axes, picture: np.ndarray) -> None:
+    """The contour at half of the largest value of a picture, where it has one."""
+    if min(picture.shape) > 1 and picture.min() < 0.5 * picture.max():
+        ax.contour(picture, levels=[0.5 * picture.max()], colors=["white"], linewidths=0.7)
 
 
 _DRAW = {"line": _line, "bars": _bars, "picture": _picture}

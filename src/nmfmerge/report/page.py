@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.report import sections
-from nmfmerge.report.figures import draw
+from nmfmerge.report.components import components
+from nmfmerge.report.figures import FILES_ONLY, Tick, draw
 from nmfmerge.report.sections import Story
 from nmfmerge.report.words import count
 from nmfmerge.result import Factorization
@@ -21,7 +22,7 @@ _SECTIONS: dict[str, tuple[str, Callable[[Story], str]]] = {
     "summary": ("Data and settings", sections.summary),
     "rank": ("Which rank?", sections.rank),
     "starts": ("From several starts", sections.starts),
-    "components": ("Components", sections.components),
+    "components": ("Components", components),
     "fit": ("Fit", sections.fit),
     "convergence": ("Convergence", sections.convergence),
     "merges": ("Merges", sections.merges),
@@ -38,6 +39,7 @@ def page(
     *,
     figures: Mapping[str, Figure] | None = None,
     path: RankPath | None = None,
+    tick: Tick | None = None,
 ) -> str:
     """Write a report as one HTML file that needs nothing else.
 
@@ -57,6 +59,8 @@ def page(
         The figures by name, where `nmfmerge.report.figures.draw` has drawn them already.
     path : RankPath, optional
         The path through all ranks that the result was chosen from.
+    tick : callable, optional
+        Called with the name of each section that is ready.
 
     Returns
     -------
@@ -65,15 +69,21 @@ def page(
     """
     result = result.numpy()
     known = {k: v for k, v in (about or {}).items() if v is not None}
-    story = Story(
-        result, data, known, draw(result, data, path) if figures is None else figures, path
-    )
-    made = {name: (title, make(story)) for name, (title, make) in _SECTIONS.items()}
-    made = {name: part for name, part in made.items() if part[1]}
+    if figures is None:
+        figures = draw(result, data, path, leave_out=FILES_ONLY)
+    story = Story(result, data, known, figures, path)
+    made = {}
+    for name, (title, make) in _SECTIONS.items():
+        text = make(story)
+        if text:
+            made[name] = (title, text)
+        if tick is not None:
+            tick(name)
     here = files("nmfmerge.report")
     return Template((here / "page.html").read_text("utf-8")).substitute(
         title=escape(_title(story)),
         style=(here / "page.css").read_text("utf-8"),
+        script=(here / "page.js").read_text("utf-8"),
         subtitle=escape(_subtitle(story)),
         contents="".join(
             f'<li><a href="#{name}">{escape(title)}</a></li>' for name, (title, _) in made.items()

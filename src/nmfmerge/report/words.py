@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-_ABOVE = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+from nmfmerge.plot.style import superscript
 
 
 def number(value: float) -> str:
@@ -17,11 +17,6 @@ def number(value: float) -> str:
         return f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
     mantissa, exponent = f"{value:.2e}".split("e")
     return f"{mantissa} · 10{superscript(int(exponent))}"
-
-
-def superscript(exponent: int) -> str:
-    """A whole number as it is written above the line."""
-    return str(exponent).translate(_ABOVE)
 
 
 def apart(*values: float) -> list[str]:
