@@ -8,7 +8,8 @@ from matplotlib.figure import Figure
 
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.metrics import shares
-from nmfmerge.plot.side import Side, note, sides
+from nmfmerge.plot.rows import draw_rows
+from nmfmerge.plot.side import Side, sides
 from nmfmerge.plot.style import (
     BLUE,
     CRIMSON,
@@ -62,21 +63,26 @@ def components(
     margins = (room + _names(left), 0.22, 0.75, 0.32)
     figure = new_figure(1.07 + height * len(shown), margins=margins)
     axes = figure.subplots(
-        len(shown), 2, squeeze=False,
+        1, 2,
         gridspec_kw={
             "width_ratios": _widths(left, right, height),
             "wspace": (0.24 + _names(right)) / 2.8,
-            "hspace": 0.12 if "line" in (left.kind, right.kind) else 0.2,
         },
     )  # fmt: skip
-    for row, k, name in zip(axes, shown, names, strict=True):
-        _draw_component(row, left, right, result, k)
-        row[0].set_ylabel(
-            f"{name}\n{percent(share[k])}", rotation=0, ha="right", va="center",
-            fontsize=SMALL, color=INK,
+    spread = result.spread
+    W, H = result.W.T[shown], result.H[shown]
+    draw_rows(left, axes[0], list(W), BLUE, None if spread is None else list(spread.W.T[shown]))
+    draw_rows(right, axes[1], list(H), CRIMSON, None if spread is None else list(spread.H[shown]))
+    for i, (k, name) in enumerate(zip(shown, names, strict=True)):
+        axes[0].text(
+            -(0.08 + _names(left)) / _wide(axes[0]), -i - 0.5, f"{name}\n{percent(share[k])}",
+            transform=axes[0].get_yaxis_transform(), ha="right", va="center", fontsize=SMALL,
+            color=INK, gid="name",
         )  # fmt: skip
-        row[0].yaxis.set_label_coords(-(0.08 + _names(left)) / _wide(row[0]), 0.5)
-    _label(axes, left, right)
+    for ax, side, factor in zip(axes, (left, right), "WH", strict=True):
+        ax.set_title(f"{factor}: {side.label}", fontsize=TEXT + 0.5, color=INK)
+        if side.kind == "line":
+            ax.set_xlabel(side.label)
     notes = [*_missing(share, shown, which), *_of_spread(result, shown, (left, right))]
     if notes:
         remark(figure, " ".join(notes))
@@ -117,27 +123,6 @@ def _widths(left: Side, right: Side, height: float) -> tuple[float, float]:
         return width, _TOTAL - width
     width = right.width(_TOTAL, height)
     return _TOTAL - width, width
-
-
-def _draw_component(
-    row: Sequence[Axes], left: Side, right: Side, result: Factorization, k: int
-) -> None:
-    w, h, spread = result.W[:, k], result.H[k], result.spread
-    left.draw(row[0], w, BLUE, None if spread is None else spread.W[:, k])
-    right.draw(row[1], h, CRIMSON, None if spread is None else spread.H[k])
-    for ax, vector in zip(row, (w, h), strict=True):
-        if not np.any(vector):
-            note(ax, "zero")
-
-
-def _label(axes: np.ndarray, left: Side, right: Side) -> None:
-    """Titles above the first row; positions below the last one only."""
-    for column, side, factor in ((0, left, "W"), (1, right, "H")):
-        axes[0, column].set_title(f"{factor}: {side.label}", fontsize=TEXT + 0.5, color=INK)
-        if side.kind == "line":
-            axes[-1, column].set_xlabel(side.label)
-            for ax in axes[:-1, column]:
-                ax.xaxis.set_visible(False)
 
 
 def _missing(share: np.ndarray, shown: np.ndarray, which: Sequence[int] | None) -> list[str]:

@@ -8,12 +8,23 @@ from matplotlib.figure import Figure
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.metrics import shares
 from nmfmerge.plot.components import selected
-from nmfmerge.plot.side import MAP, outline, sides
-from nmfmerge.plot.style import WIDTH, new_figure, no_spines, percent, remark, shortened, words
+from nmfmerge.plot.rows import place_map
+from nmfmerge.plot.side import sides
+from nmfmerge.plot.style import (
+    INK,
+    SMALL,
+    WIDTH,
+    new_figure,
+    no_spines,
+    percent,
+    remark,
+    shortened,
+    words,
+)
 from nmfmerge.result import Factorization
 
 MOST = 36
-_ABOVE, _BELOW = 0.26, 0.32  # inches for the name of a map, and for the note
+_ABOVE, _BELOW, _GAP = 0.26, 0.32, 0.08  # inches: name of a map, note, between maps
 
 
 def maps(result: Factorization, data: Dataset, *, which: Sequence[int] | None = None) -> Figure:
@@ -53,22 +64,24 @@ def maps(result: Factorization, data: Dataset, *, which: Sequence[int] | None = 
 
 
 def _grid(pictures: list[np.ndarray], titles: list[str], missing: int) -> Figure:
+    """All maps in one axes, whose units are inches."""
     tall, wide = pictures[0].shape
-    n_columns = min(len(pictures), 3 if len(pictures) <= 9 else 4 if wide <= 2 * tall else 2)
+    n_columns = max(
+        2, min(len(pictures), 3 if len(pictures) <= 9 else 4 if wide <= 2 * tall else 2)
+    )
     n_rows = -(-len(pictures) // n_columns)
-    cell = WIDTH / max(n_columns, 2)
-    high = float(np.clip(cell * tall / wide, 0.3 * cell, 1.6 * cell))
-    figure = new_figure(n_rows * (high + _ABOVE) + _BELOW, margins=(0.05, 0.05, _BELOW, _ABOVE))
-    axes = figure.subplots(n_rows, max(n_columns, 2), squeeze=False,
-                           gridspec_kw={"wspace": 0.04, "hspace": _ABOVE / high})  # fmt: skip
-    for ax in axes.flat:
-        ax.set_axis_off()
-    for ax, picture, title in zip(axes.flat, pictures, titles, strict=False):
-        top = float(picture.max(initial=0)) or 1.0
-        ax.imshow(picture, cmap=MAP, vmin=0, vmax=top, interpolation="nearest", gid="map")
-        outline(ax, picture)
-        ax.set_title(title, fontsize=8.5, pad=3)
-        no_spines(ax)
+    cell = (WIDTH - 0.1) / n_columns
+    high = float(np.clip((cell - _GAP) * tall / wide, 0.2, 1.6 * cell))
+    total = n_rows * (high + _ABOVE)
+    figure = new_figure(total + _BELOW, margins=(0.05, 0.05, _BELOW, 0.0))
+    ax = figure.subplots()
+    for i, (picture, title) in enumerate(zip(pictures, titles, strict=True)):
+        left, above = i % n_columns * cell, -(i // n_columns) * (high + _ABOVE) - _ABOVE
+        right = left + min(cell - _GAP, high * wide / tall)
+        place_map(ax, picture, (left, right, above - high, above))
+        ax.text(left, above + 0.06, title, fontsize=SMALL, color=INK, gid="name")
+    ax.set(xlim=(0, WIDTH - 0.1), ylim=(-total, 0))
+    no_spines(ax)
     note = "Each map from zero (dark) to its own largest value (light); outlines at half of that."
     remark(figure, note + f" {missing} more components are not shown." * bool(missing))
     return figure

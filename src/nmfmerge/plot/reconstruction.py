@@ -6,12 +6,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, Normalize, PowerNorm
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.plot.blocks import averaged
 from nmfmerge.plot.ruler import Ruler, ruler
-from nmfmerge.plot.side import Side, sides
-from nmfmerge.plot.style import SMALL, how_many, new_figure, no_spines, remark, tidy
+from nmfmerge.plot.side import MAP, Side, sides
+from nmfmerge.plot.style import SMALL, how_many, new_figure, no_spines, remark, tick_text, tidy
 from nmfmerge.result import Factorization
 
 MOST = 600
@@ -70,14 +71,15 @@ def reconstruction(result: Factorization, data: Dataset) -> Figure:
 
 
 def _draw_values(figure: Figure, axes: np.ndarray, X: np.ndarray, WH: np.ndarray) -> None:
-    norm, scale, extend = _scale(X, WH)
+    norm, scale = _scale(X, WH)
     for ax, values, title in ((axes[0], X, "X"), (axes[1], WH, "WH")):
-        picture = _show(ax, values, title, FROM_WHITE, norm)
-    _colour_bar(figure, picture, axes[:2], f"value{scale}", extend)
+        _show(ax, values, title, FROM_WHITE, norm)
+    _colour_bar(figure, axes[:2], FROM_WHITE, norm, f"value{scale}")
     residual = X - WH
     most = spread(residual)
-    change = _show(axes[2], residual, "residual X − WH", "RdBu_r", Normalize(-most, most))
-    _colour_bar(figure, change, axes[2:], _compared(most, norm.vmax), extend="both")
+    around_zero = Normalize(-most, most)
+    _show(axes[2], residual, "residual X − WH", "RdBu_r", around_zero)
+    _colour_bar(figure, axes[2:], "RdBu_r", around_zero, _compared(most, norm.vmax))
 
 
 def _draw_decibels(figure: Figure, axes: np.ndarray, X: np.ndarray, WH: np.ndarray) -> None:
@@ -87,26 +89,25 @@ def _draw_decibels(figure: Figure, axes: np.ndarray, X: np.ndarray, WH: np.ndarr
     panels = ((X, "X"), (WH, "WH"), (np.abs(X - WH), "residual |X − WH|"))
     for ax, (values, title) in zip(axes, panels, strict=True):
         decibels = 20 * np.log10(np.maximum(values, floor) / loudest)
-        picture = _show(ax, decibels, title, FROM_WHITE, norm)
-    _colour_bar(figure, picture, axes, "dB below the loudest", "min")
+        _show(ax, decibels, title, FROM_WHITE, norm)
+    _colour_bar(figure, axes, FROM_WHITE, norm, "dB below the loudest")
 
 
-def _show(ax: Axes, values: np.ndarray, title: str, colours: Any, norm: Normalize) -> Any:
-    picture = ax.imshow(values, cmap=colours, norm=norm, aspect="auto", interpolation="nearest")
+def _show(ax: Axes, values: np.ndarray, title: str, colours: Any, norm: Normalize) -> None:
+    ax.imshow(values, cmap=colours, norm=norm, aspect="auto", interpolation="nearest")
     ax.set_title(title)
-    return picture
 
 
-def _scale(X: np.ndarray, WH: np.ndarray) -> tuple[Normalize, str, str]:
+def _scale(X: np.ndarray, WH: np.ndarray) -> tuple[Normalize, str]:
     """One scale for both; where three quarters of X are below 5 % of it, one that shows them."""
     top = max(float(X.max(initial=0)), float(WH.max(initial=0))) or 1.0
     if np.quantile(X, 0.75) >= 0.05 * top:
-        return Normalize(0, top), "", "neither"
+        return Normalize(0, top), ""
     seen = X[X > 0]
     bright = float(np.quantile(seen, _BRIGHT)) if len(seen) else top
     if bright >= 0.5 * top:
-        return PowerNorm(0.5, vmin=0, vmax=top), ", square-root scale", "neither"
-    return PowerNorm(0.5, vmin=0, vmax=bright), ", square-root scale", "max"
+        return PowerNorm(0.5, vmin=0, vmax=top), ", square-root scale"
+    return PowerNorm(0.5, vmin=0, vmax=bright), f", square-root scale up to {tick_text(bright)}"
 
 
 def spread(residual: np.ndarray) -> float:
@@ -136,18 +137,17 @@ def _means(result: Factorization, data: Dataset, left: Side, right: Side) -> Fig
     axes = figure.subplots(1, 3, gridspec_kw={"wspace": 0.06})
     norm = Normalize(0, max(first.max(initial=0), second.max(initial=0)) or 1.0)
     for ax, values, title in ((axes[0], first, "mean of X"), (axes[1], second, "mean of WH")):
-        picture = ax.imshow(values, cmap="cividis", norm=norm, interpolation="nearest", gid="map")
+        ax.imshow(values, cmap=MAP, norm=norm, interpolation="nearest", gid="map")
         ax.set_title(title)
     most = spread(first - second)
-    change = axes[2].imshow(
-        first - second, cmap="RdBu_r", norm=Normalize(-most, most), interpolation="nearest"
-    )
+    around_zero = Normalize(-most, most)
+    axes[2].imshow(first - second, cmap="RdBu_r", norm=around_zero, interpolation="nearest")
     axes[2].set_title("mean residual")
     for ax in axes:
         tidy(ax)
         no_spines(ax)
-    _colour_bar(figure, picture, axes[:2], "value", gid="map")
-    _colour_bar(figure, change, axes[2:], _compared(most, norm.vmax), extend="both")
+    _colour_bar(figure, axes[:2], MAP, norm, "value", gid="map")
+    _colour_bar(figure, axes[2:], "RdBu_r", around_zero, _compared(most, norm.vmax))
     remark(figure, f"Means over {how_many(len(other.axis.values), other.axis.name)}.")
     return figure
 
@@ -165,33 +165,38 @@ def span(side: Side) -> tuple[float, float] | None:
 
 def _colour_bar(
     figure: Figure,
-    picture: Any,
     axes: np.ndarray,
+    colours: Any,
+    norm: Normalize,
     label: str,
-    extend: str = "neither",
     gid: str | None = None,
 ) -> None:
-    """A colour bar below axes that stand side by side."""
+    """A colour bar below axes that stand side by side; drawn as one picture, so it is fast."""
     height = figure.get_size_inches()[1]
     first, last = axes[0].get_position(), axes[-1].get_position()
     inset = 0.1 * (last.x1 - first.x0)
-    place = (first.x0 + inset, _BAR / height, last.x1 - first.x0 - 2 * inset, 0.09 / height)
-    bar = figure.colorbar(picture, cax=figure.add_axes(place), orientation="horizontal",
-                          extend=extend)  # fmt: skip
-    bar.outline.set_visible(False)  # type: ignore[operator]
-    bar.set_label(label, fontsize=SMALL)
-    bar.ax.tick_params(labelsize=SMALL - 0.5, length=2)
-    bar.ax.locator_params(nbins=5 if len(axes) > 1 else 3)
-    if gid is not None:
-        bar.solids.set_gid(gid)
+    wide = last.x1 - first.x0 - 2 * inset
+    ax = figure.add_axes((first.x0 + inset, _BAR / height, wide, 0.09 / height), label="colours")
+    ax.imshow(np.linspace(0, 1, 256)[None], cmap=colours, vmin=0, vmax=1, aspect="auto",
+              extent=(0, 1, 0, 1), gid=gid)  # fmt: skip
+    low, high = float(norm.vmin or 0.0), float(norm.vmax or 1.0)
+    locator = MaxNLocator(5 if len(axes) > 1 else 2, steps=[1, 2, 5, 10])
+    ticks = np.asarray(locator.tick_values(low, high))
+    ticks = ticks[(ticks >= low) & (ticks <= high)]
+    tidy(ax)
+    ax.spines[:].set_visible(False)
+    ax.set_yticks([])
+    ax.set_xticks(np.asarray(norm(ticks)), [tick_text(value) for value in ticks.tolist()])
+    ax.tick_params(labelsize=SMALL - 0.5, length=2)
+    ax.set_xlabel(label, fontsize=SMALL)
 
 
 def _blocks(full: tuple[int, int], drawn: tuple[int, ...]) -> list[str]:
     if full[0] <= drawn[0] and full[1] <= drawn[1]:
         return []
     return [
-        f"{full[0]} × {full[1]} entries, averaged in blocks to {drawn[0]} × {drawn[1]}, which evens "
-        "out noise."
+        f"{full[0]} × {full[1]} entries, averaged in blocks to {drawn[0]} × {drawn[1]}, which "
+        "evens out noise."
     ]
 
 

@@ -83,7 +83,7 @@ def _ticks(at: np.ndarray) -> list[tuple[float, str]]:
     low, high = float(at[0]), float(at[-1])
     if low == high:
         return [(0.0, f"{low:.6g}")]
-    wanted = MaxNLocator(4).tick_values(low, high)
+    wanted = MaxNLocator(4, steps=[1, 2, 5, 10]).tick_values(low, high)
     inside = [value for value in wanted if low <= value <= high]
     return [(_place(value, at), f"{value:.6g}") for value in inside]
 

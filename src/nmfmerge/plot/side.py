@@ -2,19 +2,19 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
 from nmfmerge.datasets.base import Axis, Dataset
-from nmfmerge.plot.peaks import labelled_peaks, top_entries
-from nmfmerge.plot.style import INK, NOTE, SMALL, logarithmic, no_spines, shortened, tidy
+from nmfmerge.plot.peaks import top_entries
+from nmfmerge.plot.style import NOTE, SMALL, logarithmic, no_spines, shortened, tidy
 from nmfmerge.result import Factorization
 
-_LONG = 5000  # lines of more points are drawn as pixels in vector files
-_MOST_SPREAD = 1.6  # times the largest value: a band is cut off where it goes higher
+LONG = 5000  # lines of more points are drawn as pixels in vector files
+MOST_SPREAD = 1.6  # times the largest value: a band is cut off where it goes higher
 MAP = "cividis"  # perceptually uniform, from dark to light
 Kind = Literal["line", "bars", "picture"]
 
@@ -58,17 +58,6 @@ class Side:
             rows, columns = self.fold(np.zeros(len(self.axis.values))).shape
             return float(np.clip(height * columns / rows, 0.2 * total, 0.6 * total))
         return 0.5 * total
-
-    def draw(
-        self, ax: Axes, vector: np.ndarray, colour: str, spread: np.ndarray | None = None
-    ) -> None:
-        """Draw one column of W or row of H, with ± its spread where one is known.
-
-        Lines get a band and bars a whisker; pictures show no spread.
-        """
-        _DRAW[self.kind](self, ax, [vector], [colour])
-        if spread is not None and self.kind != "picture":
-            _DRAW_SPREAD[self.kind](self, ax, vector, spread, colour)
 
     def draw_pair(
         self, ax: Axes, first: np.ndarray, second: np.ndarray, colours: tuple[str, str]
@@ -136,72 +125,35 @@ def drawn_along(side: Side) -> tuple[np.ndarray, np.ndarray]:
 
 def _line(side: Side, ax: Axes, vectors: list[np.ndarray], colours: list[str]) -> None:
     x, order = drawn_along(side)
-    single = len(vectors) == 1
-    if side.sticks and single:
-        _sticks(ax, x, vectors[0][order], colours[0])
-    else:
-        _curves(ax, x, [vector[order] for vector in vectors], colours)
+    thin = 1.0 if len(x) <= 1000 else 0.6
+    for vector, colour, width in zip(vectors, colours, (2.6, thin), strict=True):
+        ax.plot(
+            x, vector[order], color=colour, lw=width, marker="." if len(x) <= 25 else "", ms=4,
+            solid_joinstyle="round", rasterized=len(x) > LONG,
+        )  # fmt: skip
     top = max(float(vector.max(initial=0)) for vector in vectors)
-    room = 1.35 if side.sticks and single else 1.06
-    ax.set_ylim(0, room * top if top > 0 else 1)
-    ax.margins(x=0.01)
+    ax.set_ylim(0, 1.06 * top if top > 0 else 1)
     tidy(ax)
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
+    along_axis(side, ax, x)
+
+
+def along_axis(side: Side, ax: Axes, x: np.ndarray) -> None:
+    """Scale, limits and ticks for sorted values of a side."""
     if side.logarithmic:
         logarithmic(ax, "x", float(x[0]), float(x[-1]))
+    elif x.dtype.kind == "M":
+        ax.xaxis.update_units(x)
+        _few_ticks(ax, dates=True)
     else:
-        _few_ticks(ax, dates=x.dtype.kind == "M")
-
-
-def _curves(ax: Axes, x: np.ndarray, vectors: list[np.ndarray], colours: list[str]) -> None:
-    thin = 1.0 if len(x) <= 1000 else 0.6
-    widths = [thin] if len(vectors) == 1 else [2.6, thin]
-    for vector, colour, width in zip(vectors, colours, widths, strict=True):
-        ax.plot(
-            x, vector, color=colour, lw=width, marker="." if len(x) <= 25 else "", ms=4,
-            solid_joinstyle="round", rasterized=len(x) > _LONG,
-        )  # fmt: skip
-    if len(vectors) == 1 and len(x) <= _LONG:
-        ax.fill_between(x, 0, vectors[0], color=colours[0], alpha=0.15, lw=0)
-
-
-def _sticks(ax: Axes, x: np.ndarray, y: np.ndarray, colour: str) -> None:
-    """A stick for each entry that can be seen, and the m/z of the largest."""
-    seen = y > 0.002 * float(y.max(initial=0))
-    _upright(ax, x[seen], np.zeros(seen.sum()), y[seen], color=colour, lw=1.0, gid="sticks")
-    ax.set_xlim(*_limits(x))
-    for i in labelled_peaks(x, y):
-        ax.annotate(f"{x[i]:.6g}", (x[i], y[i]), xytext=(0, 1), textcoords="offset points",
-                    ha="center", va="bottom", fontsize=SMALL - 2, color=INK)  # fmt: skip
-
-
-def _upright(ax: Axes, x: np.ndarray, low: np.ndarray, high: np.ndarray, **style: Any) -> None:
-    """Upright lines from low to high, as one line with gaps, which is drawn fast."""
-    gap = np.full(len(x), np.nan)
-    y = np.stack([low, high, gap], axis=1).ravel()
-    ax.plot(np.repeat(x, 3), y, solid_capstyle="butt", rasterized=len(x) > _LONG, **style)
-
-
-def _limits(x: np.ndarray) -> tuple[float, float]:
-    low, high = float(x[0]), float(x[-1])
-    room = 0.01 * (high - low) or 0.5
-    return low - room, high + room
-
-
-def _band(side: Side, ax: Axes, vector: np.ndarray, spread: np.ndarray, colour: str) -> None:
-    x, order = drawn_along(side)
-    low, high = np.maximum(vector - spread, 0)[order], (vector + spread)[order]
-    if side.sticks:
-        seen = high > 0.002 * float(vector.max(initial=0))
-        _upright(ax, x[seen], low[seen], high[seen], color=colour, alpha=0.35, lw=2.4, gid="spread")
+        _few_ticks(ax, dates=False)
+    low, high = (float(value) for value in ax.convert_xunits(x[[0, -1]]))
+    if side.logarithmic:
+        ax.set_xlim(low / 1.03, high * 1.03)
     else:
-        ax.fill_between(x, low, high, color=colour, alpha=0.35, lw=0, gid="spread",
-                        rasterized=len(x) > _LONG)  # fmt: skip
-    largest, top = float(vector.max(initial=0)), float(high.max(initial=0))
-    if largest > 0:
-        room = 1.35 if side.sticks else 1.06
-        ax.set_ylim(0, room * min(top, _MOST_SPREAD * largest))
+        room = 0.01 * (high - low) or 0.5
+        ax.set_xlim(low - room, high + room)
 
 
 def _few_ticks(ax: Axes, dates: bool) -> None:
@@ -231,40 +183,21 @@ def _bars(side: Side, ax: Axes, vectors: list[np.ndarray], colours: list[str]) -
     ax.spines["bottom"].set_visible(False)
 
 
-def _whiskers(side: Side, ax: Axes, vector: np.ndarray, spread: np.ndarray, colour: str) -> None:
-    top = top_entries(vector.astype(np.float64))
-    low = np.maximum(vector - spread, 0)[top]
-    ax.hlines(np.arange(len(top)), low, (vector + spread)[top], color=INK, lw=1.1, gid="spread")
-    largest, end = float(vector.max(initial=0)), float((vector + spread)[top].max(initial=0))
-    ax.set_xlim(0, 1.05 * min(end, _MOST_SPREAD * largest) if largest > 0 else 1)
-
-
 def _picture(side: Side, ax: Axes, vectors: list[np.ndarray], colours: list[str]) -> None:
+    """Both pictures beside each other, each scaled to its own largest value."""
     assert side.fold is not None
     pictures = [side.fold(np.asarray(vector, dtype=np.float64)) for vector in vectors]
-    if len(pictures) > 1:  # each scaled to its own largest value, with a gap between
-        pictures = [p / (p.max(initial=0) or 1.0) for p in pictures]
-        gap = np.full((len(pictures[0]), max(1, pictures[0].shape[1] // 15)), np.nan)
-        pictures = [np.concatenate([pictures[0], gap, pictures[1]], axis=1)]
-    top = float(np.nanmax(pictures[0], initial=0))
-    ax.imshow(pictures[0], cmap=MAP, vmin=0, vmax=top or 1.0, interpolation="nearest")
-    if len(vectors) == 1:
-        outline(ax, pictures[0])
+    pictures = [p / (p.max(initial=0) or 1.0) for p in pictures]
+    gap = np.full((len(pictures[0]), max(1, pictures[0].shape[1] // 15)), np.nan)
+    both = np.concatenate([pictures[0], gap, pictures[1]], axis=1)
+    ax.imshow(both, cmap=MAP, vmin=0, vmax=1, interpolation="nearest")
     no_spines(ax)
 
 
-def outline(ax: Axes, picture: np.ndarray) -> None:
-    """The contour at half of the largest value of a picture, where it has one."""
-    if min(picture.shape) > 1 and picture.min() < 0.5 * picture.max():
-        ax.contour(picture, levels=[0.5 * picture.max()], colors=["white"], linewidths=0.7)
-
-
 _DRAW = {"line": _line, "bars": _bars, "picture": _picture}
-_DRAW_SPREAD = {"line": _band, "bars": _whiskers}
 
 
-def note(ax: Axes, text: str) -> None:
-    """A remark in grey in the upper right corner of the axes."""
-    ax.text(
-        0.99, 0.94, text, transform=ax.transAxes, ha="right", va="top", color=NOTE, fontsize=SMALL
-    )
+def note(ax: Axes, text: str, at: tuple[float, float]) -> None:
+    """A remark in grey: across the axes, and at a height in data units."""
+    ax.text(*at, text, transform=ax.get_yaxis_transform(), ha="right", va="center", color=NOTE,
+            fontsize=SMALL)  # fmt: skip

@@ -16,6 +16,7 @@ from nmfmerge.plot.style import (
     new_figure,
     remark,
     shortened,
+    tick_text,
     tidy,
     words,
 )
@@ -24,7 +25,7 @@ from nmfmerge.result import SAME_COMPONENT, Factorization, Start
 _NAMED = 24  # starts that have room for a name
 _NUMBERED = 24  # components that have room for a number in their cells
 _LABELLED = 48  # components that have room for a label
-_LETTERS = 60  # that fit below the components side by side
+_LETTERS = 50  # that fit below the components side by side
 _LEAST = 1e-9  # relative; a smaller excess over the best error is rounding
 _SHADES = LinearSegmentedColormap.from_list(
     "similarity", [(*to_rgb(BLUE), alpha) for alpha in (0.0, 0.16, 1.0)]
@@ -112,7 +113,7 @@ def _percent_ticks(ax: Axes, ratio: float) -> None:
         ax.set_xticks([])
         return
     ax.xaxis.set_major_locator(LogLocator(subs=(1, 3) if ratio < 100 else (1,), numticks=5))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value)))
 
 
 def _excess(errors: np.ndarray, best: float) -> np.ndarray:
@@ -125,7 +126,7 @@ def _excess(errors: np.ndarray, best: float) -> np.ndarray:
 def _excess_in_words(value: float, is_best: bool, best: float) -> str:
     if is_best:
         return f"{best:.4g} %"
-    return "the same" if value <= 100 * _LEAST else f"+{value:.2g} %"
+    return "the same" if value <= 100 * _LEAST else f"+{tick_text(float(f'{value:.2g}'))} %"
 
 
 def _draw_similarity(ax: Axes, result: Factorization, named: bool) -> None:

@@ -49,10 +49,11 @@ def superscript(exponent: int) -> str:
 
 
 def tick_text(value: float) -> str:
-    """A number beside a tick of a logarithmic axis: plain, or a power of ten."""
+    """A number in a figure, at three digits: plain, or with a power of ten."""
     if value == 0 or 1e-3 <= abs(value) < 1e4:
-        return f"{value:g}"
-    mantissa, exponent = f"{value:.0e}".split("e")
+        return f"{value:.3g}" if abs(value) < 1e3 else f"{value:.4g}"
+    mantissa, exponent = f"{value:.2e}".split("e")
+    mantissa = mantissa.rstrip("0").rstrip(".")
     power = f"10{superscript(int(exponent))}"
     return power if mantissa == "1" else f"{mantissa}·{power}"
 
@@ -61,7 +62,7 @@ def logarithmic(ax: Axes, which: Literal["x", "y"], low: float, high: float) -> 
     """Make an axis that reaches from ``low`` to ``high`` logarithmic, with few plain ticks."""
     (ax.set_xscale if which == "x" else ax.set_yscale)("log", nonpositive="mask")
     axis = ax.xaxis if which == "x" else ax.yaxis
-    short = 0 < low and high < 30 * low
+    short = low > 0 and high < 30 * low
     axis.set_major_locator(LogLocator(subs=(1, 2, 5) if short else (1,), numticks=6))
     axis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value)))
     axis.set_minor_locator(NullLocator())

@@ -12,12 +12,12 @@ from io import BytesIO
 from typing import Any
 
 import numpy as np
-from contourpy import contour_generator
 from matplotlib import colormaps
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num, num2date
 from matplotlib.ticker import LogLocator, MaxNLocator
 from PIL import Image
 
+from nmfmerge.plot.outline import outlines
 from nmfmerge.plot.peaks import labelled_peaks, top_entries
 from nmfmerge.plot.side import MAP, Side, drawn_along
 from nmfmerge.plot.style import tick_text
@@ -84,7 +84,11 @@ class Strips:
             wanted = wanted[(wanted >= self.low) & (wanted <= self.high)]
             texts = ConciseDateFormatter(locator).format_ticks(wanted)
         else:
-            locate = LogLocator(subs=(1, 2, 5), numticks=9) if self.log else MaxNLocator(5)
+            locate = (
+                LogLocator(subs=(1, 2, 5), numticks=9)
+                if self.log
+                else MaxNLocator(5, steps=[1, 2, 5, 10])
+            )
             wanted = np.asarray(locate.tick_values(self.low, self.high))
             wanted = wanted[(wanted >= self.low) & (wanted <= self.high)]
             texts = [tick_text(v) if self.log else f"{v:.6g}" for v in wanted.tolist()]
@@ -238,9 +242,7 @@ def _palette() -> bytes:
 
 def _outline(picture: np.ndarray) -> str:
     """The contour at half of the largest value, as a path over the pixels."""
-    if min(picture.shape) < 2 or not picture.min() < 0.5 * picture.max():
-        return ""
-    lines: list[np.ndarray] = contour_generator(z=picture).lines(0.5 * float(picture.max()))
     return "".join(
-        "M" + "L".join([f"{x:.1f} {y:.1f}" for x, y in (line + 0.5).tolist()]) for line in lines
+        "M" + "L".join([f"{x:.1f} {y:.1f}" for x, y in (line + 0.5).tolist()])
+        for line in outlines(picture)
     )

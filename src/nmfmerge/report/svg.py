@@ -19,6 +19,7 @@ _VARIABLES = {
     "#c9d6e4": "--stage-1", "#f3d9dd": "--stage-2", "#cfe3d4": "--stage-3", "#dddddd": "--stage-0",
 }  # fmt: skip
 _COLOUR = re.compile(r"(?<=: )#[0-9a-f]{6}")
+_ATTRIBUTE = re.compile(r'="[^"]*"')
 _DECIMALS = re.compile(r"(\d\.\d\d)\d+")
 _FONT = re.compile(r"font-family: [^;\"]*; ")
 _REFERENCE = re.compile(r"(?:url\(#|href=\"#)([\w.-]+)")
@@ -34,12 +35,12 @@ def inline(figure: Figure, name: str, alt: str) -> str:
     drawn = lines.getvalue()
     body = drawn[drawn.index("</defs>") + len("</defs>") : drawn.rindex("</svg>")]
     width, height = (72 * inches for inches in figure.get_size_inches())
-    body = _FONT.sub("", _DECIMALS.sub(r"\1", body)).replace("xlink:href", "href")
+    body = _ATTRIBUTE.sub(lambda found: _DECIMALS.sub(r"\1", found[0]), _FONT.sub("", body))
+    body = body.replace("xlink:href", "href")
     body = _COLOUR.sub(lambda found: _in_page_colours(found[0]), _own_ids(body, name))
     body = _LINES.sub(" ", body)
-    return (
-        f'<svg role="img" aria-label="{escape(alt)}" viewBox="0 0 {width:g} {height:g}">{body}</svg>'
-    )
+    size = f'viewBox="0 0 {width:g} {height:g}"'
+    return f'<svg role="img" aria-label="{escape(alt)}" {size}>{body}</svg>'
 
 
 def _in_page_colours(colour: str) -> str:
