@@ -104,12 +104,12 @@ def test_names_are_sorted_by_component(rng, kind):
 
 def test_a_sparse_picture_is_not_white(rng):
     X = sp.random_array((3000, 2000), density=2e-3, rng=rng, format="csr")
-    X[5, 7] = 1e4  # one entry that would take the whole scale
+    X.data[0] = 1e4  # one entry that would take the whole scale
     data = Dataset("x", X, 1, Axis("row", np.arange(3000)), Axis("column", np.arange(2000)))
     result = factorization(np.full((3000, 1), 0.01), np.full((1, 2000), 0.01))
     image = panels(plot.reconstruction(result, data))[0].images[0]
     shown = image.norm(image.get_array()[image.get_array() > 0])
-    assert np.median(shown) > 0.1
+    assert np.median(np.asarray(shown)) > 0.1
 
 
 def test_spectrograms_are_in_decibels_over_the_logarithm_of_frequency(rng):
@@ -126,7 +126,7 @@ def test_spectrograms_are_in_decibels_over_the_logarithm_of_frequency(rng):
     decibels = 20 * np.log10(X[1:] / max(X.max(), (W @ H).max()))
     assert image.norm.vmin == -60
     np.testing.assert_allclose(image.get_array()[0], np.maximum(decibels[0], -60))
-    places = dict((float(text), at) for at, text in ticks(first, "y"))
+    places = {float(text): at for at, text in ticks(first, "y")}
     assert places[1000] - places[500] == pytest.approx(places[2000] - places[1000], rel=0.02)
 
 

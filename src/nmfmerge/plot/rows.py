@@ -85,7 +85,7 @@ def _joined(parts: Sequence[np.ndarray]) -> np.ndarray:
 def _curves(ax: Axes, x: np.ndarray, rows: Vectors, colour: str) -> None:
     thin = 1.0 if len(x) <= 1000 else 0.6
     gap = np.append(x, x[-1:])
-    long = len(rows) * len(x) > LONG
+    long = _is_long(x, rows)
     ax.plot(
         np.tile(gap, len(rows)), _joined(rows), color=colour, lw=thin, ms=4, gid="lines",
         marker="." if len(x) <= 25 else "", solid_joinstyle="round", rasterized=long,
@@ -95,6 +95,11 @@ def _curves(ax: Axes, x: np.ndarray, rows: Vectors, colour: str) -> None:
         areas = [_between(at, np.full(len(at), -i - 1.0), row) for i, row in enumerate(rows)]
         ax.add_collection(PolyCollection(areas, color=colour, alpha=0.15, lw=0, rasterized=long),
                           autolim=False)  # fmt: skip
+
+
+def _is_long(x: np.ndarray, rows: Sequence[object]) -> bool:
+    """Whether lines have so many points that vector files take them as pixels."""
+    return len(x) > LONG or len(x) * len(rows) > 20 * LONG
 
 
 def _between(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -116,13 +121,13 @@ def _sticks(ax: Axes, x: np.ndarray, rows: Vectors, colour: str) -> None:
             ax.annotate(f"{x[k]:.6g}", (x[k], row[k]), xytext=(0, 1), textcoords="offset points",
                         ha="center", va="bottom", fontsize=SMALL - 2, color=INK)  # fmt: skip
     ax.plot(np.concatenate(xs), np.concatenate(ys).ravel(), color=colour, lw=1.0, gid="sticks",
-            solid_capstyle="butt", rasterized=sum(map(len, xs)) > 3 * LONG)  # fmt: skip
+            solid_capstyle="butt", rasterized=_is_long(x, rows))  # fmt: skip
 
 
 def _bands(
     ax: Axes, x: np.ndarray, bands: list[tuple[np.ndarray, np.ndarray]], colour: str, sticks: bool
 ) -> None:
-    long = len(x) * len(bands) > LONG
+    long = _is_long(x, bands)
     if not sticks:
         at = np.asarray(ax.convert_xunits(x), dtype=np.float64)
         areas = [_between(at, low, high) for low, high in bands]
