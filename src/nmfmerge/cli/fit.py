@@ -2,9 +2,7 @@
 
 import argparse
 import warnings
-from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from nmfmerge.alternatives import neighbours, standard
@@ -208,9 +206,9 @@ def _tell(
     output: Path,
     result: Factorization,
     text: str,
-    compared: Mapping[str, Any] = MappingProxyType({}),
+    compared: dict[str, Any] | None = None,
 ) -> int:
-    tell(given, summary(result) | compared | {"folder": str(output)}, text)
+    tell(given, summary(result) | (compared or {}) | {"folder": str(output)}, text)
     return OK if result.converged else NOT_CONVERGED
 
 
