@@ -147,7 +147,7 @@ def test_a_failed_export_leaves_the_folder_as_it_is(command, file, tmp_path, mon
     command("fit", file, "-r", 4, "-o", out)
     before = {name: (out / name).read_bytes() for name in names_in(out)}
 
-    def full(*_):
+    def full(*_, **__):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("nmfmerge.cli.common.write_all", full)
