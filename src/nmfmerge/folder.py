@@ -26,7 +26,7 @@ from nmfmerge.result_tables import fit_tables
 from nmfmerge.tables import WORKBOOK, write_tables
 
 FIGURES = (
-    "components", "convergence", "reconstruction", "merges", "singular-values", "starts",
+    "components", "maps", "convergence", "reconstruction", "merges", "singular-values", "starts",
     "rank-path",
 )  # fmt: skip
 _FILES = {

@@ -2,6 +2,7 @@
 
 import argparse
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,6 @@ from nmfmerge.checkpoint import CheckpointError, OtherRun, differences
 from nmfmerge.cli.common import (
     NOT_CONVERGED,
     OK,
-    Exports,
     add_output,
     add_reading,
     how_made,
@@ -18,6 +18,7 @@ from nmfmerge.cli.common import (
     reading_options,
     summary,
     tell,
+    verdict_text,
     warm_up,
 )
 from nmfmerge.cli.exporting import (
@@ -39,6 +40,7 @@ from nmfmerge.cli.settings import (
 )
 from nmfmerge.cli.unfinished import Unfinished
 from nmfmerge.datasets.base import Dataset
+from nmfmerge.export.of_fit import Exports
 from nmfmerge.folder import Fit, FolderError, check_output, is_fit, write
 from nmfmerge.folder import read as read_folder
 from nmfmerge.io import read
@@ -46,6 +48,8 @@ from nmfmerge.pipeline import nmf_merge
 from nmfmerge.progress import ProgressBar
 from nmfmerge.result import Factorization
 from nmfmerge.run import Interrupted
+
+_COMPARED = ("standard", "neighbours")  # with what the report compares a fit
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -103,7 +107,9 @@ def run(given: argparse.Namespace) -> int:
             _write(given, output, fit, drawn, exports, replace, unfinished)
         if result.converged:
             unfinished.clear()
-    return _tell(given, output, result, f"{result}\nwritten to {output}{exports.remarks}")
+    said = "" if given.no_report else verdict_text(fit)
+    text = f"{result}{said}\nwritten to {output}{exports.remarks}"
+    return _tell(given, output, result, text, about)
 
 
 def _earlier_fit(given: argparse.Namespace, output: Path, about: dict[str, Any]) -> Fit | None:
@@ -194,11 +200,19 @@ def _write(
 
 
 def _tell_finished(given: argparse.Namespace, output: Path, fit: Fit) -> int:
-    return _tell(given, output, fit.result, f"{output} is finished: nothing to resume")
+    text = f"{output} is finished: nothing to resume"
+    return _tell(given, output, fit.result, text, fit.about)
 
 
-def _tell(given: argparse.Namespace, output: Path, result: Factorization, text: str) -> int:
-    tell(given, summary(result) | {"folder": str(output)}, text)
+def _tell(
+    given: argparse.Namespace,
+    output: Path,
+    result: Factorization,
+    text: str,
+    about: Mapping[str, Any],
+) -> int:
+    compared = {name: about[name] for name in _COMPARED if name in about}
+    tell(given, summary(result) | compared | {"folder": str(output)}, text)
     return OK if result.converged else NOT_CONVERGED
 
 
