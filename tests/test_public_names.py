@@ -31,8 +31,8 @@ def test_public_names_are_frozen():
 def test_names_of_the_packages_are_frozen():
     for module, names in {
         io: ["FORMATS", "FormatError", "MissingLibrary", "ReadingWarning", "describe", "read"],
-        plot: ["comparison", "components", "convergence", "maps", "merges", "paired_starts", "rank_path",
-               "reconstruction", "singular_values", "starts"],
+        plot: ["comparison", "components", "convergence", "maps", "merges", "paired_starts",
+               "rank_path", "reconstruction", "singular_values", "starts"],
         report: ["page", "warnings_of"],
     }.items():  # fmt: skip
         assert sorted(module.__all__) == names
