@@ -200,12 +200,11 @@ def _fewer(at: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """A long line by the least and the largest value of each stretch."""
     if len(y) <= _POINTS:
         return at, y
-    edges = (np.arange(_POINTS // 2 + 1) * len(y)) // (_POINTS // 2)
-    kept = [
-        begin + np.sort([np.argmin(y[begin:end]), np.argmax(y[begin:end])])
-        for begin, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)
-    ]
-    chosen = np.unique(np.concatenate(kept))
+    length = -(-2 * len(y) // _POINTS)
+    padded = np.pad(y, (0, -len(y) % length), mode="edge").reshape(-1, length)
+    first = length * np.arange(len(padded))
+    chosen = np.unique(np.r_[first + padded.argmin(axis=1), first + padded.argmax(axis=1)])
+    chosen = chosen[chosen < len(y)]
     return at[chosen], y[chosen]
 
 
