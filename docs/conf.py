@@ -43,6 +43,7 @@ sphinx_gallery_conf = {
     "filename_pattern": r"plot_.*\.py",
     "within_subsection_order": "gallery_style.Order",
     "reset_modules": ("gallery_style.apply",),
+    "image_scrapers": ("gallery_figures.scrape",),
     "download_all_examples": False,
     "show_memory": False,
     "capture_repr": (),

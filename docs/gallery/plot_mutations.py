@@ -29,15 +29,22 @@ W_true = np.stack(
         rng.gamma(8.0, 1.0, n_channels),
         rng.gamma(0.2, 1.0, n_channels),
         rng.gamma(0.3, 1.0, n_channels) * np.repeat([0, 0, 1, 0, 0.1, 0], 16),
-        rng.gamma(0.5, 1.0, n_channels) * np.repeat([1, 0.1, 0.1, 0.2, 0, 0], 16),
-        rng.gamma(0.5, 1.0, n_channels) * np.repeat([0.1, 1, 1, 0, 0, 0.1], 16),
-        rng.gamma(1.0, 1.0, n_channels) * np.repeat([0, 0, 0.2, 0.2, 1, 1], 16),
+        rng.gamma(0.5, 1.0, n_channels)
+        * np.repeat([1, 0.1, 0.1, 0.2, 0, 0], 16),
+        rng.gamma(0.5, 1.0, n_channels)
+        * np.repeat([0.1, 1, 1, 0, 0, 0.1], 16),
+        rng.gamma(1.0, 1.0, n_channels)
+        * np.repeat([0, 0, 0.2, 0.2, 1, 1], 16),
     ],
     axis=1,
 )
 W_true /= W_true.sum(axis=0)
-H_true = rng.lognormal(7.0, 0.8, (r, n_tumours)) * (rng.random((r, n_tumours)) < 0.5)
-H_true[0] = rng.lognormal(6.5, 0.5, n_tumours)  # the flat one is in every tumour
+H_true = rng.lognormal(7.0, 0.8, (r, n_tumours)) * (
+    rng.random((r, n_tumours)) < 0.5
+)
+H_true[0] = rng.lognormal(
+    6.5, 0.5, n_tumours
+)  # the flat one is in every tumour
 X = rng.poisson(W_true @ H_true).astype(float)
 print(f"{X.sum():.0f} mutations in {n_tumours} tumours")
 
@@ -49,7 +56,10 @@ print(f"{X.sum():.0f} mutations in {n_tumours} tumours")
 
 seeds = range(20)
 standard = [nmf(X, r, init="random", random_state=seed) for seed in seeds]
-merged = [nmf_merge(X, r, init="random", n_init=1, random_state=seed) for seed in seeds]
+merged = [
+    nmf_merge(X, r, init="random", n_init=1, random_state=seed)
+    for seed in seeds
+]
 
 
 def cosines(f):
@@ -63,7 +73,12 @@ for name, answers in (("standard", standard), ("NMF-Merge", merged)):
         f"{name:<10} error {error.min():.4f} to {error.max():.4f} %, least cosine of a signature "
         f"{least.min():.3f} to {least.max():.3f}, {sum(f.seconds for f in answers):.2f} s"
     )
-gain = np.array([a.fitting_error - b.fitting_error for a, b in zip(standard, merged, strict=True)])
+gain = np.array(
+    [
+        a.fitting_error - b.fitting_error
+        for a, b in zip(standard, merged, strict=True)
+    ]
+)
 print(
     f"NMF-Merge ended lower by more than 0.001 points from {np.sum(gain > 1e-3)} of {len(gain)} "
     f"starts, higher from {np.sum(gain < -1e-3)}."
@@ -80,11 +95,20 @@ order, cosine = metrics.match_components(W_true, result.W)
 W = result.W[:, order] / result.W[:, order].sum(axis=0)
 H = result.H[order] * result.W[:, order].sum(axis=0)[:, None]  # in mutations
 
-fig, axes = plt.subplots(r, 1, figsize=(7.4, 7), sharex=True, layout="constrained")
+fig, axes = plt.subplots(
+    r, 1, figsize=(7.4, 7), sharex=True, layout="constrained"
+)
 for i, ax in enumerate(axes):
-    ax.bar(range(n_channels), 100 * W[:, i], color=np.repeat(colours, 16), width=0.8)
+    ax.bar(
+        range(n_channels),
+        100 * W[:, i],
+        color=np.repeat(colours, 16),
+        width=0.8,
+    )
     ax.plot(100 * W_true[:, i], ".", color="k", ms=3)
-    ax.set(xlim=(-1, n_channels), title=f"signature {i}, cosine {cosine[i]:.3f}")
+    ax.set(
+        xlim=(-1, n_channels), title=f"signature {i}, cosine {cosine[i]:.3f}"
+    )
 axes[-1].set_xticks(np.arange(8, 96, 16) - 0.5, kinds)
 axes[-1].tick_params(axis="x", length=0)
 fig.supxlabel("substitution, in 16 contexts each")
