@@ -171,12 +171,24 @@ def test_columns_of_a_table_are_of_one_length():
 
 
 def test_what_a_sheet_cannot_hold_is_refused_before_it_is_made():
-    check_tables("csv", 10**9, 10**6)
-    check_tables("parquet", 10**9, 10**6)
-    check_tables("xlsx", 1_048_575, 16_384)
-    for n_lines, n_columns in ((1_048_576, 2), (5, 16_385)):
-        with pytest.raises(TableError, match=r"tables='xlsx' cannot hold .* parquet or csv"):
-            check_tables("xlsx", n_lines, n_columns)
+    check_tables("csv", 10**6)
+    check_tables("parquet", 10**6)
+    check_tables("xlsx", 16_384)
+    with pytest.raises(TableError, match=r"tables='xlsx' cannot hold 16385 .* parquet or csv"):
+        check_tables("xlsx", 16_385)
+    with pytest.raises(TableError, match=r"tables='ods' is not known: choose from csv, parquet"):
+        check_tables("ods", 2)
+
+
+@pytest.mark.parametrize("n", [0, 1, 10, 11, 30, 31])
+def test_a_table_longer_than_a_sheet_goes_on_in_the_next(tmp_path, monkeypatch, n):
+    monkeypatch.setattr("nmfmerge.tables._MOST_LINES", 10)
+    write_tables(tmp_path, [Table("x", ["line"], [list(range(n))])], "xlsx")
+    sheets = pd.read_excel(tmp_path / "tables.xlsx", sheet_name=None)
+    assert list(sheets) == ["x", "x (2)", "x (3)", "x (4)"][: max(1, -(-n // 10))]
+    lines = [line for sheet in sheets.values() for line in sheet["line"]]
+    assert lines == list(range(n))
+    assert all(len(sheet) <= 10 for sheet in sheets.values())
 
 
 @pytest.mark.parametrize(("kind", "module"), [("parquet", "pyarrow"), ("xlsx", "openpyxl")])
@@ -186,4 +198,4 @@ def test_a_missing_library_is_named(monkeypatch, kind, module):
 
     monkeypatch.setattr(importlib, "import_module", import_module)
     with pytest.raises(TableError, match=rf'needs {module}: pip install "nmfmerge\[tables\]"'):
-        check_tables(kind, 2, 2)
+        check_tables(kind, 2)

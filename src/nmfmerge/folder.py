@@ -26,7 +26,7 @@ from nmfmerge.result_tables import fit_tables
 from nmfmerge.tables import WORKBOOK, write_tables
 
 FIGURES = (
-    "components", "convergence", "reconstruction", "merges", "singular-values", "starts",
+    "components", "maps", "convergence", "reconstruction", "merges", "singular-values", "starts",
     "rank-path",
 )  # fmt: skip
 _FILES = {
@@ -34,7 +34,9 @@ _FILES = {
     "starts.csv", "merges.csv", "path.npz", "path.csv", "edits.py", "edits.npz", "report.html",
     *(f"figures/{name}.png" for name in FIGURES),
 }  # fmt: skip
-_TABLES = ("W", "H", "components", "peaks", "starts", "merges", "path")
+_TABLES = (
+    "W", "H", "components", "peaks", "traces", "spectra", "top-*", "starts", "merges", "path",
+)  # fmt: skip
 # What exports write, see `nmfmerge.export`, and tables in other formats than csv.
 _EXPORTED = (
     "peaks.csv", "spectra.msp", "spectra.mgf", "spectra.csv", "traces.csv",

@@ -109,7 +109,7 @@ def _to_numpy(A: Any) -> np.ndarray:
 
 
 _FIGURES = (
-    "components", "reconstruction", "convergence", "starts", "merges", "singular_values",
+    "components", "maps", "reconstruction", "convergence", "starts", "merges", "singular_values",
     "comparison",
 )  # fmt: skip
 
@@ -338,7 +338,7 @@ class Factorization:
         Parameters
         ----------
         kind : str
-            A function of `nmfmerge.plot`: "components", "reconstruction", "convergence",
+            A function of `nmfmerge.plot`: "components", "maps", "reconstruction", "convergence",
             "starts", "merges", "singular_values" or "comparison".
         *arguments, **options
             What that function takes besides the result, such as the data set with its axes.

@@ -10,11 +10,14 @@ from nmfmerge.kernels import gram64
 from nmfmerge.metrics import shares
 from nmfmerge.result import Factorization
 from nmfmerge.result_path import RankPath
+from nmfmerge.specific import name_tables
 from nmfmerge.tables import Table
+
+_COURSES = {"frame": "traces", "time": "traces", "wavelength": "spectra", "band": "spectra"}
 
 
 def fit_tables(result: Factorization, data: Dataset, path: RankPath | None = None) -> list[Table]:
-    """All tables of a fit; the starts, merges and ranks where it has them."""
+    """All tables of a fit: those of its field, and starts, merges and ranks where it has them."""
     result = result.numpy()
     tables = [
         factor_table("W", data.rows, result, result.W),
@@ -23,6 +26,7 @@ def fit_tables(result: Factorization, data: Dataset, path: RankPath | None = Non
     ]
     if is_lcms(data):
         tables.append(peak_table(result, data))
+    tables += [*course_tables(result, data), *name_tables(result, data)]
     if result.starts:
         tables.append(start_table(result))
     if result.merges is not None:
@@ -36,6 +40,19 @@ def factor_table(name: str, axis: Axis, result: Factorization, F: np.ndarray) ->
     """One line for each entry of the axis, one column for each component."""
     heads = [axis.label, *(result.label(k) for k in range(result.n_components))]
     return Table(name, heads, [axis.values.tolist(), *F.T])
+
+
+def course_tables(result: Factorization, data: Dataset) -> list[Table]:
+    """Components over the frames or times of pixels, and over wavelengths or bands.
+
+    Times without pixels, as those of sound, are not traces.
+    """
+    has_pixels = "pixel" in (data.rows.name, data.columns.name)
+    return [
+        factor_table(name, axis, result, F)
+        for axis, F in ((data.rows, result.W), (data.columns, result.H.T))
+        if (name := _COURSES.get(axis.name)) and (has_pixels or name == "spectra")
+    ]
 
 
 def component_table(result: Factorization, data: Dataset) -> Table:

@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -61,25 +62,26 @@ class Table:
         return len(self.columns[0]) if self.columns else 0
 
 
-def check_tables(kind: str, n_lines: int, n_columns: int) -> None:
+def check_tables(kind: str, n_columns: int) -> None:
     """Find out, before a fit, whether its tables can be written in a format.
 
     Parameters
     ----------
     kind : str
         "csv", "parquet" or "xlsx".
-    n_lines, n_columns : int
-        Of the largest table.
+    n_columns : int
+        Of the widest table.
     """
+    if kind not in WRITERS:
+        raise TableError(f"tables={kind!r} is not known: choose from {', '.join(WRITERS)}")
     if kind == "parquet":
         _library("pyarrow", kind)
     if kind == "xlsx":
         _library("openpyxl", kind)
-        if n_lines > _MOST_LINES or n_columns > _MOST_COLUMNS:
+        if n_columns > _MOST_COLUMNS:
             raise TableError(
-                f"tables='xlsx' cannot hold {n_lines} lines of {n_columns} columns: a sheet of "
-                f"Excel has at most {_MOST_LINES} lines and {_MOST_COLUMNS} columns; choose "
-                "parquet or csv"
+                f"tables='xlsx' cannot hold {n_columns} columns: a sheet of Excel has at most "
+                f"{_MOST_COLUMNS}; choose parquet or csv"
             )
 
 
@@ -92,10 +94,11 @@ def write_tables(folder: Path, tables: Sequence[Table], kind: str = "csv") -> No
         Where; it exists.
     tables : sequence of Table
     kind : str
-        "csv" or "parquet": a file for each table. "xlsx": one workbook, ``tables.xlsx``.
+        "csv" or "parquet": a file for each table. "xlsx": one workbook, ``tables.xlsx``, with a
+        sheet for each table, and more where a table has more lines than a sheet.
     """
     for table in tables:
-        check_tables(kind, table.n_lines, len(table.heads))
+        check_tables(kind, len(table.heads))
     WRITERS[kind](folder, tables)
 
 
@@ -147,7 +150,7 @@ def _write_parquet(folder: Path, tables: Sequence[Table]) -> None:
 def _write_xlsx(folder: Path, tables: Sequence[Table]) -> None:
     openpyxl = _library("openpyxl", "xlsx")
     book = openpyxl.Workbook(write_only=True)
-    for table in tables:
+    for table in chain.from_iterable(map(_sheets, tables)):
         sheet = book.create_sheet(table.name)
         sheet.freeze_panes = "B2"
         sheet.append([_excel_cell(sheet, head) for head in table.heads])
@@ -155,6 +158,14 @@ def _write_xlsx(folder: Path, tables: Sequence[Table]) -> None:
             for line in zip(*map(_exact, part), strict=True):
                 sheet.append([_excel_cell(sheet, value) for value in line])
     book.save(folder / WORKBOOK)
+
+
+def _sheets(table: Table) -> Iterator[Table]:
+    """A table cut where a sheet is full: "peaks", "peaks (2)", …."""
+    yield Table(table.name, table.heads, [column[:_MOST_LINES] for column in table.columns])
+    for number, start in enumerate(range(_MOST_LINES, table.n_lines, _MOST_LINES), 2):
+        columns = [column[start : start + _MOST_LINES] for column in table.columns]
+        yield Table(f"{table.name} ({number})", table.heads, columns)
 
 
 def _excel_cell(sheet: Any, value: Any) -> Any:

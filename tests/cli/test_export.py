@@ -97,10 +97,10 @@ def test_a_table_that_no_sheet_holds_is_refused_before_the_fit(
     command, file, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(fit_command, "nmf_merge", lambda *_, **__: pytest.fail("it was fitted"))
-    monkeypatch.setattr("nmfmerge.tables._MOST_LINES", 50)
+    monkeypatch.setattr("nmfmerge.tables._MOST_COLUMNS", 4)
     code, _, err = command("fit", file, "-r", 4, "--tables", "xlsx", "-o", tmp_path / "out")
     assert code == 1
-    assert "--tables 'xlsx' cannot hold 60 lines of 5 columns" in err
+    assert "--tables 'xlsx' cannot hold 5 columns" in err
 
 
 def test_exports_are_written_later(command, song, tmp_path):
@@ -147,7 +147,7 @@ def test_a_failed_export_leaves_the_folder_as_it_is(command, file, tmp_path, mon
     command("fit", file, "-r", 4, "-o", out)
     before = {name: (out / name).read_bytes() for name in names_in(out)}
 
-    def full(*_):
+    def full(*_, **__):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("nmfmerge.cli.common.write_all", full)

@@ -5,7 +5,7 @@ import io
 import json
 import shlex
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,6 @@ import numpy as np
 from nmfmerge.cli.messages import printable, show
 from nmfmerge.cli.settings import METAVARS
 from nmfmerge.datasets.base import Dataset
-from nmfmerge.export.base import Source
-from nmfmerge.export.registry import write_all
 from nmfmerge.folder import Fit
 from nmfmerge.io.options import OPTIONS
 from nmfmerge.origin import digest, now, versions
@@ -25,6 +23,7 @@ from nmfmerge.progress import ProgressBar
 from nmfmerge.result import Factorization
 
 OK, NOT_CONVERGED = 0, 3
+_DRAWINGS = 24  # figures, each drawn and stored, and sections of a report, about
 
 
 def add_output(parser: argparse.ArgumentParser, text: str, **default: Any) -> None:
@@ -98,36 +97,43 @@ def warm_up(solver: str, data: Dataset) -> None:
 
 def pages(fit: Fit, bar: ProgressBar | None = None) -> dict[str, str | bytes]:
     """The report and its figures, by the names they get in the folder."""
-    if bar is not None:
-        bar.enter("drawing")
+    drawing = _Drawing(bar)
     from nmfmerge.report import page  # the drawing library loads for a second
     from nmfmerge.report.figures import draw
 
     fit = _printable(fit)
-    drawn = draw(fit.result, fit.data, fit.path)
-    files: dict[str, str | bytes] = {f"figures/{name}.png": png(f) for name, f in drawn.items()}
-    files["report.html"] = page(fit.result, fit.data, fit.about, figures=drawn, path=fit.path)
+    figures = draw(fit.result, fit.data, fit.path, tick=drawing.tick)
+    files: dict[str, str | bytes] = {}
+    for name, figure in figures.items():
+        files[f"figures/{name}.png"] = png(figure)
+        drawing.tick(name)
+    files["report.html"] = page(
+        fit.result, fit.data, fit.about, figures=figures, path=fit.path, tick=drawing.tick
+    )
     return files
 
 
-class Exports:
-    """Writes a fit in the files of its field, for `folder.write`; keeps what was left out."""
+class _Drawing:
+    """Shows how much of the figures and sections of a report is drawn."""
 
-    def __init__(self, fit: Fit, requested: Collection[str] = ()) -> None:
-        file = Path(fit.about.get("file", ""))
-        known = file if file.is_file() or (file.is_dir() and file != Path()) else None
-        self._source = Source(fit.result.numpy(), fit.data, known, fit.about)
-        self._requested = requested
-        self.left_out: dict[str, str] = {}
+    def __init__(self, bar: ProgressBar | None) -> None:
+        self._bar, self._n_drawn = bar, 0
+        if bar is not None:
+            bar.enter("drawing", text="drawing the report")
 
-    def __call__(self, folder: Path) -> None:
-        """Write all that suits the data into a folder."""
-        self.left_out = write_all(folder, self._source, self._requested, keep_going=True)
+    def tick(self, name: str) -> None:
+        """Note a figure or section."""
+        self._n_drawn += 1
+        if self._bar is not None:
+            self._bar.part(self._n_drawn / _DRAWINGS)
 
-    @property
-    def remarks(self) -> str:
-        """What was not written and why, for the terminal."""
-        return "".join(f"\nnot written: {reason}" for reason in self.left_out.values())
+
+def verdict_text(fit: Fit) -> str:
+    """What the report says first, for the terminal."""
+    from nmfmerge.report.verdict import verdict
+
+    said = verdict(fit.result, fit.about, fit.path)
+    return "".join(f"\n{topic}: {sentence}" for topic, sentence in said)
 
 
 def _printable(fit: Fit) -> Fit:
@@ -155,7 +161,7 @@ def _printable_texts(value: Any) -> Any:
 def png(figure: Any) -> bytes:
     """A figure as PNG."""
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=150)
+    figure.savefig(buffer, format="png", dpi=110)
     return buffer.getvalue()
 
 

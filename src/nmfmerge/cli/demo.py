@@ -10,7 +10,6 @@ from nmfmerge import metrics
 from nmfmerge.alternatives import neighbours
 from nmfmerge.cli.common import (
     OK,
-    Exports,
     add_output,
     pages,
     summary,
@@ -21,6 +20,7 @@ from nmfmerge.cli.progress import demo_bar
 from nmfmerge.cli.settings import DEFAULTS
 from nmfmerge.datasets import lcms_like
 from nmfmerge.datasets.base import Dataset
+from nmfmerge.export.of_fit import Exports
 from nmfmerge.folder import Fit, check_output, is_fit, read, write
 from nmfmerge.origin import now, versions
 from nmfmerge.pipeline import nmf, nmf_merge

@@ -6,8 +6,9 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from nmfmerge.cli.common import OK, Exports, add_data, tell
+from nmfmerge.cli.common import OK, add_data, tell
 from nmfmerge.cli.exporting import add_audio, add_tables, check_exports, requested
+from nmfmerge.export.of_fit import Exports
 from nmfmerge.folder import Fit, FolderError, read, scratch_folder
 from nmfmerge.origin import data_again
 from nmfmerge.result_tables import fit_tables

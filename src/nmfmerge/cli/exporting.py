@@ -34,8 +34,7 @@ def check_exports(
 ) -> None:
     """Find out, before a fit, whether what was asked for can be written."""
     check_requested(data, names, flag="--")
-    n_lines = max(len(data.rows.values), len(data.columns.values))
-    check_tables(given.tables, n_lines, n_components + 1)
+    check_tables(given.tables, n_components + 1)
 
 
 def export_words(given: argparse.Namespace) -> list[str]:

@@ -10,7 +10,6 @@ from nmfmerge.checkpoint import CheckpointError, OtherRun, differences
 from nmfmerge.cli.common import (
     NOT_CONVERGED,
     OK,
-    Exports,
     add_output,
     add_reading,
     how_made,
@@ -18,6 +17,7 @@ from nmfmerge.cli.common import (
     reading_options,
     summary,
     tell,
+    verdict_text,
     warm_up,
 )
 from nmfmerge.cli.exporting import (
@@ -39,6 +39,7 @@ from nmfmerge.cli.settings import (
 )
 from nmfmerge.cli.unfinished import Unfinished
 from nmfmerge.datasets.base import Dataset
+from nmfmerge.export.of_fit import Exports
 from nmfmerge.folder import Fit, FolderError, check_output, is_fit, write
 from nmfmerge.folder import read as read_folder
 from nmfmerge.io import read
@@ -103,7 +104,10 @@ def run(given: argparse.Namespace) -> int:
             _write(given, output, fit, drawn, exports, replace, unfinished)
         if result.converged:
             unfinished.clear()
-    return _tell(given, output, result, f"{result}\nwritten to {output}{exports.remarks}")
+    said = "" if given.no_report else verdict_text(fit)
+    text = f"{result}{said}\nwritten to {output}{exports.remarks}"
+    compared = {name: about[name] for name in ("standard", "neighbours") if name in about}
+    return _tell(given, output, result, text, compared)
 
 
 def _earlier_fit(given: argparse.Namespace, output: Path, about: dict[str, Any]) -> Fit | None:
@@ -197,8 +201,14 @@ def _tell_finished(given: argparse.Namespace, output: Path, fit: Fit) -> int:
     return _tell(given, output, fit.result, f"{output} is finished: nothing to resume")
 
 
-def _tell(given: argparse.Namespace, output: Path, result: Factorization, text: str) -> int:
-    tell(given, summary(result) | {"folder": str(output)}, text)
+def _tell(
+    given: argparse.Namespace,
+    output: Path,
+    result: Factorization,
+    text: str,
+    compared: dict[str, Any] | None = None,
+) -> int:
+    tell(given, summary(result) | (compared or {}) | {"folder": str(output)}, text)
     return OK if result.converged else NOT_CONVERGED
 
 

@@ -10,7 +10,6 @@ import numpy as np
 from nmfmerge.cli.common import (
     NOT_CONVERGED,
     OK,
-    Exports,
     add_data,
     add_output,
     pages,
@@ -20,6 +19,7 @@ from nmfmerge.cli.common import (
 from nmfmerge.cli.exporting import add_tables, check_exports, export_words
 from nmfmerge.cli.progress import merge_bar
 from nmfmerge.cli.settings import DEFAULTS
+from nmfmerge.export.of_fit import Exports
 from nmfmerge.folder import Fit, FolderError, check_output, read, write
 from nmfmerge.metrics import shares
 from nmfmerge.origin import data_again, now, versions

@@ -10,7 +10,6 @@ import numpy as np
 from nmfmerge.cli.common import (
     NOT_CONVERGED,
     OK,
-    Exports,
     add_output,
     add_reading,
     how_made,
@@ -30,6 +29,7 @@ from nmfmerge.cli.settings import (
     setting_words,
 )
 from nmfmerge.datasets.base import Dataset
+from nmfmerge.export.of_fit import Exports
 from nmfmerge.folder import Fit, check_output, write
 from nmfmerge.io import read
 from nmfmerge.progress import ProgressBar

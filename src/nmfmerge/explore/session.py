@@ -24,6 +24,7 @@ from nmfmerge.explore.place import Place
 from nmfmerge.explore.reduce import Overview
 from nmfmerge.explore.state import OPENED, Extras, Note, State
 from nmfmerge.explore.words import change, edit_in_words, name_of
+from nmfmerge.export.of_fit import Exports
 from nmfmerge.folder import Fit, check_output, write
 from nmfmerge.metrics import next_merges, shares
 from nmfmerge.origin import now, versions
@@ -368,7 +369,7 @@ class Session:
             check_output(path, replace=again)
             editor = self._editor()
             fit = Fit(editor.result(), self.data, self._about(editor), self.state.path)
-            write(path, fit, self._history(editor), replace=again)
+            write(path, fit, self._history(editor), exports=Exports(fit), replace=again)
             self.saved_as = name
             return Note(f"Saved as {name} in {path.parent}.")
 

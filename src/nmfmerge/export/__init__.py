@@ -8,6 +8,6 @@ from nmfmerge.export.base import Export
 from nmfmerge.export.images import maps
 from nmfmerge.export.registry import EXPORTS, suitable, write
 from nmfmerge.export.single_cell import to_anndata
-from nmfmerge.export.words import top_names
+from nmfmerge.specific import top_names
 
 __all__ = ["EXPORTS", "Export", "maps", "suitable", "to_anndata", "top_names", "write"]

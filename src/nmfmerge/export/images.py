@@ -1,17 +1,14 @@
-"""Pictures of components: maps as TIFF, and their courses over time or wavelength as tables."""
+"""Pictures of components as TIFF."""
 
 from pathlib import Path
 
 import numpy as np
 
-from nmfmerge.datasets.base import Axis, Dataset
+from nmfmerge.datasets.base import Dataset
 from nmfmerge.export.base import Export, Source
 from nmfmerge.io.errors import library
 from nmfmerge.result import Factorization
-from nmfmerge.result_tables import factor_table
-from nmfmerge.tables import write_tables
 
-_TABLES = {"frame": "traces", "time": "traces", "wavelength": "spectra", "band": "spectra"}
 _LARGEST = 2**32 - 2**24  # bytes of pixels in a file that ImageJ opens
 
 
@@ -50,19 +47,6 @@ def _pixels(result: Factorization, data: Dataset) -> np.ndarray | None:
     return result.W if data.rows.name == "pixel" else result.H.T
 
 
-def _courses(result: Factorization, data: Dataset) -> list[tuple[str, Axis, np.ndarray]]:
-    """Name of the table, axis and factor of each side that is frames, times or wavelengths.
-
-    Times without pixels, as those of sound, have files of their own.
-    """
-    pixels = "pixel" in (data.rows.name, data.columns.name)
-    return [
-        (table, axis, F)
-        for axis, F in ((data.rows, result.W), (data.columns, result.H.T))
-        if (table := _TABLES.get(axis.name)) and (pixels or table == "spectra")
-    ]
-
-
 def _write_maps(folder: Path, source: Source) -> None:
     tifffile = library("tifffile", "maps.tif", "tifffile", "images", doing="writing")
     stack = maps(source.result, source.data).astype(np.float32)
@@ -79,25 +63,6 @@ def _write_maps(folder: Path, source: Source) -> None:
     )
 
 
-def _write_courses(folder: Path, source: Source) -> None:
-    result = source.result
-    for table, axis, F in _courses(result, source.data):
-        write_tables(folder, [factor_table(table, axis, result, F)])
-
-
-def _has_courses(data: Dataset) -> bool:
-    names = {data.rows.name, data.columns.name}
-    return bool(names & {"wavelength", "band"}) or (
-        "pixel" in names and bool(names & {"frame", "time"})
-    )
-
-
-MAPS = Export(
+EXPORT = Export(
     "maps", "maps.tif: a picture of each component, a stack for ImageJ", has_maps, _write_maps
-)
-COURSES = Export(
-    "courses",
-    "traces.csv: components over frames or time; spectra.csv: components over wavelength",
-    _has_courses,
-    _write_courses,
 )

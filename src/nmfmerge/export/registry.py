@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from nmfmerge.datasets.base import Dataset
-from nmfmerge.export import audio, images, lcms, single_cell, words
+from nmfmerge.export import audio, images, lcms, single_cell
 from nmfmerge.export.base import Export, Source
 from nmfmerge.io.errors import MissingLibrary, one_line
 from nmfmerge.result import Factorization
@@ -15,10 +15,8 @@ from nmfmerge.tables import write_tables
 _ALL: tuple[Export, ...] = (  # from each file of this package
     lcms.EXPORT,
     audio.EXPORT,
-    words.EXPORT,
     single_cell.EXPORT,
-    images.MAPS,
-    images.COURSES,
+    images.EXPORT,
 )
 EXPORTS: Mapping[str, Export] = {export.name: export for export in _ALL}
 

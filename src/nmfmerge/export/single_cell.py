@@ -10,10 +10,10 @@ import numpy as np
 
 from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.export.base import Export, Source
-from nmfmerge.export.words import TopName, component_name, order_by, top_names
 from nmfmerge.io.errors import library
 from nmfmerge.metrics import shares, specificity
 from nmfmerge.result import Factorization
+from nmfmerge.specific import TopName, component_name, order_by, top_names
 
 _RANKED = 100  # genes of each component in uns["rank_genes_nmf"]
 _TINY = 1e-9  # added to both sides of a ratio, as scanpy does

@@ -24,16 +24,11 @@ class Option:
     low: float | None = None
     above: bool = False
     check: Callable[[Any], object] | None = None  # raises ValueError at a value that is not right
-    is_file: bool = False  # whether a text is the name of a file
+    metavar: str | None = None  # what stands for the value in the help; "FILE" for a file
 
     def from_text(self, text: str) -> Any:
         """A value as it is typed on the command line; files are found from any folder later."""
-        return os.path.abspath(text) if self.is_file else self.kind(text)
-
-    @property
-    def metavar(self) -> str | None:
-        """What stands for the value in the help, where its type does not tell it."""
-        return "FILE" if self.is_file else None
+        return os.path.abspath(text) if self.metavar == "FILE" else self.kind(text)
 
     @property
     def expected(self) -> str:
@@ -70,10 +65,10 @@ OPTIONS: Mapping[str, Option] = {
     "rows": Option(str, "what the rows are, such as gene, word, pixel or band"),
     "columns": Option(str, "what the columns are, such as cell, document, frame or time"),
     "row_names": Option(
-        str, "text file with a name for each row, one a line", check=check_names, is_file=True
+        str, "text file with a name for each row, one a line", check=check_names, metavar="FILE"
     ),
     "column_names": Option(
-        str, "text file with a name for each column, one a line", check=check_names, is_file=True
+        str, "text file with a name for each column, one a line", check=check_names, metavar="FILE"
     ),
     "drop_zero_rows": Option(bool, "leave out rows that are all zero"),
     "drop_zero_columns": Option(bool, "leave out columns that are all zero"),
@@ -81,25 +76,28 @@ OPTIONS: Mapping[str, Option] = {
         str,
         "height and width of a picture where one side is pixels, such as 64,48",
         check=parse_shape,
+        metavar="H,W",
     ),
     "image_order": Option(
         str,
         "order of the pixels of --image-shape: C, row by row, or F, column by column (default: C)",
         check=check_order,
+        metavar="ORDER",
     ),
     "pixel_axes": Option(
         str,
         "the axes of an array of three dimensions that are height and width of a picture, counted "
         "from 0, such as 0,1",
         check=parse_pixel_axes,
+        metavar="I,J",
     ),
     "wavelengths": Option(
         str,
         "text file with the wavelength of each band, one a line",
         check=check_wavelengths,
-        is_file=True,
+        metavar="FILE",
     ),
-    "wavelength_unit": Option(str, "unit of --wavelengths (default: nm)"),
+    "wavelength_unit": Option(str, "unit of --wavelengths (default: nm)", metavar="UNIT"),
     "feature_type": Option(
         str,
         "features of 10x data to read, such as 'Antibody Capture', or all (default: Gene "
@@ -143,6 +141,7 @@ OPTIONS: Mapping[str, Option] = {
         "refuse a file that needs more memory than this, such as 8GB (default: half of the "
         "machine's memory, but 1GB for a file that needs more than 1000 times its size on disk)",
         check=parse_size,
+        metavar="SIZE",
     ),
 }
 

@@ -8,7 +8,17 @@ from matplotlib.ticker import MaxNLocator
 from nmfmerge.kernels import gram64
 from nmfmerge.merge import MergeTree
 from nmfmerge.metrics import next_merges
-from nmfmerge.plot.style import CRIMSON, GREY, INK, NOTE, SMALL, new_figure, tidy, words
+from nmfmerge.plot.style import (
+    CRIMSON,
+    GREY,
+    INK,
+    SMALL,
+    logarithmic,
+    new_figure,
+    remark,
+    tidy,
+    words,
+)
 from nmfmerge.result import Factorization
 
 _ZERO = 1e-14  # percent; below, a penalty is rounding
@@ -35,15 +45,16 @@ def merges(result: Factorization) -> Figure:
         return words("No components were merged in this run.")
     size2 = norm2(result) or 1.0
     leaves = [leaf for leaf in leaf_order(tree) if leaf in tree.pairs]
-    figure = new_figure(max(3.2, 1.1 + 0.17 * len(leaves)))
-    left, right = figure.subplots(1, 2)
+    figure = new_figure(max(3.4, 1.3 + 0.17 * len(leaves)), margins=(0.62, 0.15, 0.75, 0.62))
+    left, right = figure.subplots(1, 2, gridspec_kw={"wspace": 0.28})
     _draw_tree(left, result, leaves, size2)
     _draw_penalties(right, tree, result, size2)
     if len(leaves) < tree.n_leaves:
-        figure.supxlabel(
+        remark(
+            figure,
             f"Not in the dendrogram: {tree.n_leaves - len(leaves)} of {tree.n_leaves} components, "
-            "which were not merged.", fontsize=SMALL, color=NOTE,
-        )  # fmt: skip
+            "which were not merged.",
+        )
     return figure
 
 
@@ -111,7 +122,8 @@ def _draw_penalties(ax: Axes, tree: MergeTree, result: Factorization, size2: flo
             label="further merges, not done")  # fmt: skip
     ax.plot(n_done, np.maximum(done, floor), "o-", color=CRIMSON, ms=5, lw=1.2, label="merges done")
     if floor > 0:
-        ax.set_yscale("log")
+        high = float(max(done.max(initial=floor), coming.max(initial=floor)))
+        logarithmic(ax, "y", floor, high)
     if 0 < result.fitting_error < np.inf and result.fitting_error > floor:
         ax.axhline(result.fitting_error, color=INK, lw=0.9, ls="--", label="fitting error")
     ax.set(xlabel="components after the merge", ylabel="penalty (% of ‖WH‖²)")
@@ -119,7 +131,7 @@ def _draw_penalties(ax: Axes, tree: MergeTree, result: Factorization, size2: flo
     ax.invert_xaxis()
     ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     tidy(ax)
-    ax.figure.legend(loc="outside upper right", ncols=3, fontsize=SMALL, frameon=False,
+    ax.figure.legend(loc="upper right", ncols=3, fontsize=SMALL, frameon=False,
                      handlelength=1.6, columnspacing=1.2)  # fmt: skip
 
 

@@ -25,7 +25,7 @@ def paired_starts(standard_errors: Sequence[float], merge_errors: Sequence[float
     """
     standard = np.asarray(standard_errors, dtype=np.float64)
     merged = np.asarray(merge_errors, dtype=np.float64)
-    figure = new_figure(2.9, width=4.6)
+    figure = new_figure(2.9, width=4.6, margins=(0.7, 0.1, 0.5, 0.35))
     ax = figure.subplots()
     paired = len(standard) == len(merged)
     order = np.argsort(standard + 0 * merged if paired else standard, kind="stable")
@@ -38,7 +38,7 @@ def paired_starts(standard_errors: Sequence[float], merge_errors: Sequence[float
     ax.set(xlabel="start, in the order of standard NMF's error", ylabel="fitting error (%)")
     ax.xaxis.set_major_locator(MaxNLocator(10, integer=True))
     tidy(ax)
-    figure.legend(loc="outside upper center", ncols=2, fontsize=SMALL, frameon=False)
+    figure.legend(loc="upper center", ncols=2, fontsize=SMALL, frameon=False)
     return figure
 
 

@@ -1,16 +1,14 @@
 """Names that stand for a component: genes, words, documents, by how specific they are to it."""
 
 import re
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from nmfmerge.datasets.base import Axis, Dataset
-from nmfmerge.export.base import Export, Source
 from nmfmerge.metrics import specificity
 from nmfmerge.result import Factorization
-from nmfmerge.tables import Table, write_tables
+from nmfmerge.tables import Table
 
 _TOP = 30  # names of each component
 
@@ -95,15 +93,14 @@ def has_names(axis: Axis) -> bool:
     return np.asarray(axis.values).dtype.kind in "UO"
 
 
-def _suits(data: Dataset) -> bool:
-    return has_names(data.rows) or has_names(data.columns)
-
-
-def _write(folder: Path, source: Source) -> None:
-    result, data = source.result, source.data
-    for axis, F in ((data.rows, result.W), (data.columns, result.H.T)):
-        if has_names(axis):
-            write_tables(folder, [_table(_file_name(axis, data), _top(result, axis, F, _TOP))])
+def name_tables(result: Factorization, data: Dataset) -> list[Table]:
+    """The most specific names of each component, a table for each side with names."""
+    sides = ((data.rows, result.W), (data.columns, result.H.T))
+    return [
+        _table(_table_name(axis, data), _top(result, axis, F, _TOP))
+        for axis, F in sides
+        if has_names(axis)
+    ]
 
 
 def _table(name: str, top: list[TopName]) -> Table:
@@ -112,17 +109,13 @@ def _table(name: str, top: list[TopName]) -> Table:
     return Table(name, TopName._fields, [*columns, np.array(weights), np.array(scores)])
 
 
-def _file_name(axis: Axis, data: Dataset) -> str:
+def _table_name(axis: Axis, data: Dataset) -> str:
     """top-genes for an axis of genes."""
-    plural = (re.sub(r"\W+", "-", axis.name)[:40].strip("-") or "name") + "s"
-    if axis is data.columns and data.rows.name == data.columns.name:
-        plural += "-of-columns"
-    return f"top-{plural}"
+    name = f"top-{_plural(axis)}"
+    both = _plural(data.rows).lower() == _plural(data.columns).lower()
+    return f"{name}-of-columns" if both and axis is data.columns else name
 
 
-EXPORT = Export(
-    "names",
-    "top-genes.csv, top-words.csv, …: the most specific names of each component",
-    _suits,
-    _write,
-)
+def _plural(axis: Axis) -> str:
+    """The name of an axis as part of a file name, and of that of an Excel sheet (31 letters)."""
+    return (re.sub(r"\W+", "-", axis.name)[:14].strip("-") or "name") + "s"

@@ -82,6 +82,11 @@ def test_each_axis_with_names_gets_its_table(tmp_path, rng):
         (Axis("word", words), Axis("time", np.arange(6)), ["top-words.csv"]),
         (Axis("a/b c", words), Axis("column", documents), ["top-a-b-cs.csv", "top-columns.csv"]),
         (Axis("x", words), Axis("x", documents), ["top-xs-of-columns.csv", "top-xs.csv"]),
+        (
+            Axis("a long title A", words),
+            Axis("a long title a and more", documents),
+            ["top-a-long-title-As.csv", "top-a-long-title-as-of-columns.csv"],
+        ),
         (Axis("x", np.arange(50)), Axis("y", np.arange(6)), []),
     ):
         folder = tmp_path / rows.name.replace("/", "") / columns.name
@@ -99,6 +104,25 @@ def test_each_axis_with_names_gets_its_table(tmp_path, rng):
         part = table["specificity"][components == k].to_numpy()
         assert part.tolist() == sorted(part, reverse=True)
         assert part[0] == pytest.approx(scores[:, k].max())
+
+
+@pytest.mark.parametrize("kind", ["parquet", "xlsx"])
+def test_tables_of_names_have_the_format_of_the_others(tmp_path, rng, kind):
+    X = rng.random((50, 6))
+    axes = (
+        Axis("word", np.array([f"w{i}" for i in range(50)])),
+        Axis("document", np.array(list("abcdef"))),
+    )
+    data, result = Dataset("x", X, None, *axes), nmfmerge.nmf(X, 2)
+    export.write(result, data, tmp_path, tables=kind)
+    table = (
+        pd.read_parquet(tmp_path / "top-words.parquet")
+        if kind == "parquet"
+        else pd.read_excel(tmp_path / "tables.xlsx", "top-words", dtype={"component": str})
+    )
+    assert not list(tmp_path.glob("*.csv"))
+    expected = pd.DataFrame(export.top_names(result, data, "word"))
+    pd.testing.assert_frame_equal(table, expected)
 
 
 def test_genes_of_real_cells_do_not_repeat_by_specificity(real):
