@@ -26,6 +26,7 @@ extensions = [
 ]
 exclude_patterns = ["_build", "gallery", "figures", "README.md"]
 smartquotes = False
+rst_prolog = ".. currentmodule:: nmfmerge"  # so that `nmf` is ours in the gallery
 default_role = "py:obj"  # a name in backticks is a link where it is one of ours
 
 myst_enable_extensions = ["dollarmath", "colon_fence"]

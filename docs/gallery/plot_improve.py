@@ -50,13 +50,15 @@ print(
 )
 for seed, row in enumerate(errors.T):
     print(
-        f"solution {seed} {row[0]:>20.4f} {row[1]:>9.4f} {row[2]:>14.4f} {row[3]:>16.4f}"
+        f"solution {seed} {row[0]:>20.4f} {row[1]:>9.4f}"
+        f" {row[2]:>14.4f} {row[3]:>16.4f}"
     )
 for name, row in (("at once", errors[2]), ("after nmf", errors[3])):
     gain = errors[1] - row
     print(
         f"nmf_merge {name} against nmf: lower by more than 0.001 points from "
-        f"{np.sum(gain > 1e-3)} of {len(gain)}, higher from {np.sum(gain < -1e-3)}"
+        f"{np.sum(gain > 1e-3)} of {len(gain)},"
+        f" higher from {np.sum(gain < -1e-3)}"
     )
 
 # %%
@@ -92,7 +94,8 @@ print(
     f"solution {pick}: {np.sum(cosine > 0.95)} of {r} components are as before"
 )
 print(
-    f"compounds found: {np.sum(truth_old > 0.95)} before, {np.sum(truth_new > 0.95)} after"
+    f"compounds found: {np.sum(truth_old > 0.95)} before,"
+    f" {np.sum(truth_new > 0.95)} after"
 )
 print(better)
 

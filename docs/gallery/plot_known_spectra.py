@@ -32,9 +32,8 @@ library = data.W[
 # are blamed for them.
 
 alone = transform(X.T, library.T).T
-print(
-    f"known spectra alone: fitting error {metrics.fitting_error(X, library, alone):.1f} %"
-)
+error = metrics.fitting_error(X, library, alone)
+print(f"known spectra alone: fitting error {error:.1f} %")
 
 # %%
 # The unknown rest

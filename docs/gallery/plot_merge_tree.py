@@ -26,7 +26,8 @@ _, _, tree = merge_components(many.W, many.H)
 for (i, j), penalty in zip(tree.pairs, tree.penalties, strict=True):
     left = f"{i:>2} + {j:>2}"
     print(
-        f"{left}  penalty {penalty:10.4f} = {100 * penalty / np.sum(X**2):8.4f} % of ‖X‖²"
+        f"{left}  penalty {penalty:10.4f}"
+        f" = {100 * penalty / np.sum(X**2):8.4f} % of ‖X‖²"
     )
 
 # %%
@@ -53,9 +54,7 @@ dendrogram(
     above_threshold_color="0.3",
     leaf_font_size=8,
 )
-right.set(
-    xlabel="component", ylabel="√ penalty, running maximum", title="Merge tree"
-)
+right.set(xlabel="component", ylabel="√ penalty, so far", title="Merge tree")
 
 # %%
 # Stop at a price

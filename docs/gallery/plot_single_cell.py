@@ -103,12 +103,11 @@ home.write_h5ad(folder / "result.h5ad")
 print(home)
 
 # %%
-# The largest component of a cell against its type: rows are types, columns are components.
+# The largest component of a cell against its type:
 
 table = pd.crosstab(home.obs["type"], home.obs["nmf"])
-print(
-    f"in the commonest component of its type: {table.max(axis=1).sum() / n_cells:.1%} of the cells"
-)
+same = table.max(axis=1).sum() / n_cells
+print(f"{same:.1%} of the cells are in the main component of their type")
 
 # %%
 # Against standard NMF

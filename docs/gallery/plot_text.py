@@ -7,6 +7,7 @@ occur together (a row of H); a document is about some topics (a row of W). **Wha
 about?** In scikit-learn, `NMFMerge` stands after ``TfidfVectorizer``.
 """
 
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
@@ -66,6 +67,16 @@ for k, weight in enumerate(topics.components_):
     print(f"topic {k + 1}")
     print("  by weight:     ", *words[np.argsort(-weight)[:6]])
     print("  by specificity:", *words[np.argsort(-scores[:, k])[:6]])
+
+# %%
+
+fig, axes = plt.subplots(1, 5, figsize=(8, 2.2), layout="constrained")
+for k, ax in enumerate(axes):
+    best = np.argsort(-scores[:, k])[:6]
+    ax.barh(words[best], scores[best, k], color="#a01f36")
+    ax.set(title=f"topic {k + 1}", xticks=[])
+    ax.invert_yaxis()
+fig.supxlabel("specificity")
 
 # %%
 # What each text is about, by its largest topic, against the truth:
