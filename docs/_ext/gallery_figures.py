@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from matplotlib import rcParams
 from matplotlib.figure import Figure
 from sphinx_gallery.scrapers import figure_rst, matplotlib_scraper
 
@@ -13,6 +14,6 @@ def scrape(block: tuple, block_vars: dict[str, Any], gallery_conf: dict[str, Any
     if isinstance(last, Figure) and last.canvas.manager is None:
         block_vars["example_globals"]["___"] = None  # later blocks may have no value
         path = next(block_vars["image_path_iterator"])
-        last.savefig(path, dpi=150)
+        last.savefig(path, dpi=rcParams["figure.dpi"])
         pages.append(figure_rst([path], gallery_conf["src_dir"]))
     return "\n".join(pages)
