@@ -118,4 +118,5 @@ def _table_name(axis: Axis, data: Dataset) -> str:
 
 def _plural(axis: Axis) -> str:
     """The name of an axis as part of a file name, and of that of an Excel sheet (31 letters)."""
-    return (re.sub(r"\W+", "-", axis.name)[:14].strip("-") or "name") + "s"
+    name = re.sub(r"\W+", "-", axis.name)[:14].strip("-") or "name"
+    return name if name.endswith("s") else name + "s"

@@ -150,7 +150,7 @@ def test_a_failed_export_leaves_the_folder_as_it_is(command, file, tmp_path, mon
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("nmfmerge.cli.common.write_all", full)
+    monkeypatch.setattr("nmfmerge.export.of_fit.write_all", full)
     code, _, err = command("export", out, "--tables", "parquet")
     assert code == 1
     assert "could not be written (No space left on device)" in err

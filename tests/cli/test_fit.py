@@ -291,7 +291,7 @@ def test_json_is_for_scripts(command, file, tmp_path):
         (["run.npy", "-r", 3, "--starts", 0], ": --starts 0 is out of range"),
         (["run.npy", "-r", 3, "--tol", -1], ": --tol -1.0 is out of range"),
         (["run.npy", "-r", 3, "--window", 512],
-         ": --window 512 is not an option of the format 'npy', which takes --transpose"),
+         ": --window 512 is not an option of the format 'npy', which takes --pixel-axes"),
         (["run.npy", "-r", 3, "-o", "run.npy/out"], "cannot be written"),
         (["negative.npy", "-r", 2], "Negative values"),
     ],

@@ -104,7 +104,7 @@ def test_everything_that_is_written_counts_as_ours(command, file, out, drawn):
     command("fit", file, "-r", 5, "-o", out)
     chosen = out.with_name("chosen")
     command("path", file, "--max", 5, "-o", chosen)
-    written = {"edits.npz", "edits.py"}  # by the explorer
+    written = {"edits.npz", "edits.py", "figures/maps.png"}  # by the explorer, and of images
     for made in (out, chosen):
         assert folder.not_ours(made) == []
         written |= {path.relative_to(made).as_posix() for path in made.rglob("*") if path.is_file()}

@@ -100,17 +100,34 @@ def test_pixels_are_folded_to_pictures(movie):
     assert figure.axes[-1].get_xlabel() == "time (s)"
 
 
-def test_names_become_bars_of_the_largest_entries(counts):
+def specific(F, k):
+    """The six entries that are most specific to a component, the largest first."""
+    chosen = np.argsort(-metrics.specificity(F)[:, k], kind="stable")[:6]
+    return chosen[np.argsort(-F[chosen, k], kind="stable")]
+
+
+def test_names_become_bars_of_the_most_specific_entries(counts):
     data, result = counts
     figure = plot.components(result, data)
     k = int(np.argmax(metrics.shares(result.W, result.H)))
-    top = np.argsort(-result.W[:, k])[:6]
+    top = specific(result.W, k)
     ax = figure.axes[0]
     assert [text.get_text() for text in ax.get_yticklabels()][:6] == list(data.rows.values[top])
     widths = np.array([bar.get_width() for bar in ax.patches])[:6]
     np.testing.assert_allclose(widths, result.W[top, k] / result.W[:, k].max())
     assert all("\\$" in text.get_text() for text in figure.axes[1].get_yticklabels())
     figure.draw_without_rendering()
+
+
+def test_a_name_that_is_large_everywhere_gets_no_bar(rng):
+    W = np.kron(np.eye(3), rng.random((10, 1)))  # ten genes of each component, and
+    W[7], W[8:10, 1:] = 5.0, 0.1  # one that is large in all of them
+    names = np.array([f"gene {i}" for i in range(30)])
+    data = Dataset("counts", None, None, Axis("gene", names), Axis("cell", np.arange(9)))
+    shown = plot.components(factorization(W, rng.random((3, 9))), data).axes[0].get_yticklabels()
+    assert "gene 7" not in [text.get_text() for text in shown]
+    alone = plot.components(factorization(W[:, :1], rng.random((1, 9))), data).axes[0]
+    assert alone.get_yticklabels()[0].get_text() == "gene 7"
 
 
 def test_at_most_24_are_shown_and_the_rest_is_counted(rng):

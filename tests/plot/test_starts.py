@@ -134,7 +134,8 @@ def test_bars_have_whiskers_and_pictures_nothing(counts, movie):
     data, result = counts
     wide = replace(with_starts(result, [1, 1], np.ones((2, 3))), spread=spread_of(result, 0.3))
     figure = plot.components(wide, data, which=[1])
-    top = np.argsort(-result.W[:, 1])[:6]
+    chosen = np.argsort(-metrics.specificity(result.W)[:, 1], kind="stable")[:6]
+    top = chosen[np.argsort(-result.W[chosen, 1], kind="stable")]
     (whiskers,) = spread(figure.axes[0])
     ends = np.array([segment[:, 0] for segment in whiskers.get_segments()])
     bars = np.array([bar.get_width() for bar in figure.axes[0].patches])

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from nmfmerge import datasets, metrics, nmf, nmf_merge, plot
+from nmfmerge import datasets, folder, metrics, nmf, nmf_merge, plot
 from nmfmerge.cli.common import pages
 from nmfmerge.datasets import Axis, Dataset
 from nmfmerge.folder import Fit
@@ -306,6 +306,14 @@ def test_names_are_bars_and_pixels_are_maps(rng):
     first = names[np.argmax(result.H[k])].replace("<", "&lt;").replace(">", "&gt;")
     bars = text[text.index('<ol class="bars"') :]
     assert bars[bars.index('class="name">') :].startswith(f'class="name">{first}<')
+
+
+def test_images_have_a_figure_of_maps_that_counts_as_ours(rng):
+    X = rng.random((12, 6))
+    axes = Axis("pixel", np.arange(12)), Axis("frame", np.arange(6))
+    files = pages(Fit(nmf(X, 2), Dataset("x", X, 2, *axes, image_shape=(4, 3)), {}))
+    assert files["figures/maps.png"].startswith(b"\x89PNG")
+    assert set(files) <= folder._FILES
 
 
 def test_drawing_tells_what_is_ready(fitted):

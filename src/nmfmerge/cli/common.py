@@ -161,7 +161,7 @@ def _printable_texts(value: Any) -> Any:
 def png(figure: Any) -> bytes:
     """A figure as PNG."""
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110)
+    figure.savefig(buffer, format="png", dpi=110, pil_kwargs={"compress_level": 2})
     return buffer.getvalue()
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,8 @@ from nmfmerge.pipeline import nmf_merge
 from nmfmerge.progress import ProgressBar
 from nmfmerge.result import Factorization
 from nmfmerge.run import Interrupted
+
+_COMPARED = ("standard", "neighbours")  # with what the report compares a fit
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -106,8 +109,7 @@ def run(given: argparse.Namespace) -> int:
             unfinished.clear()
     said = "" if given.no_report else verdict_text(fit)
     text = f"{result}{said}\nwritten to {output}{exports.remarks}"
-    compared = {name: about[name] for name in ("standard", "neighbours") if name in about}
-    return _tell(given, output, result, text, compared)
+    return _tell(given, output, result, text, about)
 
 
 def _earlier_fit(given: argparse.Namespace, output: Path, about: dict[str, Any]) -> Fit | None:
@@ -198,7 +200,8 @@ def _write(
 
 
 def _tell_finished(given: argparse.Namespace, output: Path, fit: Fit) -> int:
-    return _tell(given, output, fit.result, f"{output} is finished: nothing to resume")
+    text = f"{output} is finished: nothing to resume"
+    return _tell(given, output, fit.result, text, fit.about)
 
 
 def _tell(
@@ -206,9 +209,10 @@ def _tell(
     output: Path,
     result: Factorization,
     text: str,
-    compared: dict[str, Any] | None = None,
+    about: Mapping[str, Any],
 ) -> int:
-    tell(given, summary(result) | (compared or {}) | {"folder": str(output)}, text)
+    compared = {name: about[name] for name in _COMPARED if name in about}
+    tell(given, summary(result) | compared | {"folder": str(output)}, text)
     return OK if result.converged else NOT_CONVERGED
 
 

@@ -39,7 +39,8 @@ def components(
     result : Factorization
         What to draw.
     data : Dataset, optional
-        Its axes: numbers are drawn as lines, names as bars of the largest entries, pixels of
+        Its axes: numbers are drawn as lines, names as bars of the entries that are most
+        specific to the component (see `nmfmerge.metrics.specificity`), pixels of
         images as pictures. Default: plain indices.
     which : sequence of int, optional
         Columns of W to draw, counted from 0, in this order. Default: those with the largest share
@@ -70,9 +71,11 @@ def components(
         },
     )  # fmt: skip
     spread = result.spread
-    W, H = result.W.T[shown], result.H[shown]
-    draw_rows(left, axes[0], list(W), BLUE, None if spread is None else list(spread.W.T[shown]))
-    draw_rows(right, axes[1], list(H), CRIMSON, None if spread is None else list(spread.H[shown]))
+    W, H = list(result.W.T[shown]), list(result.H[shown])
+    spreads = (None, None) if spread is None else (spread.W.T[shown], spread.H[shown])
+    numbers = shown.tolist()
+    draw_rows(left, axes[0], numbers, W, BLUE, spreads[0])
+    draw_rows(right, axes[1], numbers, H, CRIMSON, spreads[1])
     for i, (k, name) in enumerate(zip(shown, names, strict=True)):
         axes[0].text(
             -(0.08 + _names(left)) / _wide(axes[0]), -i - 0.5, f"{name}\n{percent(share[k])}",

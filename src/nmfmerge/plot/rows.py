@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 
 from nmfmerge.plot.outline import outlines
-from nmfmerge.plot.peaks import labelled_peaks, top_entries
+from nmfmerge.plot.peaks import labelled_peaks
 from nmfmerge.plot.side import (
     LONG,
     MAP,
@@ -29,15 +29,20 @@ Vectors = Sequence[np.ndarray]
 Spreads = Sequence[np.ndarray] | None
 
 
-def draw_rows(side: Side, ax: Axes, vectors: Vectors, colour: str, spreads: Spreads = None) -> None:
-    """Draw vectors below each other, with ± their spread where it is known.
+def draw_rows(
+    side: Side, ax: Axes, which: Sequence[int], vectors: Vectors, colour: str, spreads: Spreads
+) -> None:
+    """Draw the vectors of components below each other, with ± their spread where it is known.
 
     Lines get a band and bars a whisker; pictures show no spread.
     """
     vectors = [vector.astype(np.float64) for vector in vectors]
-    {"line": _lines, "bars": _bars, "picture": _pictures}[side.kind](
-        side, ax, vectors, colour, spreads
-    )
+    if side.kind == "bars":
+        tops = [side.entries(k, vector) for k, vector in zip(which, vectors, strict=True)]
+        _bars(side, ax, tops, vectors, colour, spreads)
+    else:
+        draw = _lines if side.kind == "line" else _pictures
+        draw(side, ax, vectors, colour, spreads)
     for i, vector in enumerate(vectors):
         if not np.any(vector):
             note(ax, "zero", (0.99, -i - 0.5))
@@ -142,13 +147,14 @@ def _bands(
             solid_capstyle="butt", rasterized=long)  # fmt: skip
 
 
-def _bars(side: Side, ax: Axes, vectors: Vectors, colour: str, spreads: Spreads) -> None:
+def _bars(
+    side: Side, ax: Axes, tops: Vectors, vectors: Vectors, colour: str, spreads: Spreads
+) -> None:
     places: list[float] = []
     names: list[str] = []
     widths: list[float] = []
     whiskers: list[tuple[float, float, float]] = []
-    for i, vector in enumerate(vectors):
-        top = top_entries(vector)
+    for i, (top, vector) in enumerate(zip(tops, vectors, strict=True)):
         spread = None if spreads is None else spreads[i]
         full = _full(vector, spread)
         at = -i - (np.arange(len(top)) + 0.75) / (len(top) + 0.5)

@@ -1,15 +1,16 @@
 """One side of a factorization, its rows or its columns: what they stand for and how to draw it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
+from nmfmerge import metrics
 from nmfmerge.datasets.base import Axis, Dataset
-from nmfmerge.plot.peaks import top_entries
+from nmfmerge.plot.peaks import N_TOP, top_entries
 from nmfmerge.plot.style import NOTE, SMALL, logarithmic, no_spines, shortened, tidy
 from nmfmerge.result import Factorization
 
@@ -26,6 +27,12 @@ class Side:
     axis: Axis
     kind: Kind
     fold: Callable[[np.ndarray], np.ndarray] | None = None  # pixels to a picture
+    strengths: np.ndarray | None = None  # (r, p): by which the names of a component are chosen
+
+    def entries(self, k: int, vector: np.ndarray, most: int = N_TOP) -> np.ndarray:
+        """The entries that are listed for component k: the most specific, the largest first."""
+        chosen = top_entries(vector if self.strengths is None else self.strengths[k], most)
+        return chosen[np.argsort(-vector[chosen], kind="stable")]
 
     @property
     def label(self) -> str:
@@ -89,7 +96,17 @@ def sides(result: Factorization, data: Dataset | None) -> tuple[Side, Side]:
             f"data has axes of {shape[0]} rows and {shape[1]} columns, but the factorization is of "
             f"a {m} × {n} matrix; expected the data that was factorized"
         )
-    return sides_of(data)
+    left, right = sides_of(data)
+    return _with_strengths(left, result.W), _with_strengths(right, result.H.T)
+
+
+def _with_strengths(side: Side, F: np.ndarray) -> Side:
+    """A side with names knows which of them are specific to each component of a factor."""
+    if side.kind != "bars" or F.shape[1] < 2:
+        return side
+    specific = metrics.specificity(F).T
+    alike = specific.max(axis=1, initial=0) <= 0  # where nothing is specific, the largest are shown
+    return replace(side, strengths=np.where(alike[:, None], F.T, specific))
 
 
 def sides_of(data: Dataset) -> tuple[Side, Side]:

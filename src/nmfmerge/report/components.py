@@ -6,7 +6,6 @@ from html import escape
 import numpy as np
 
 from nmfmerge.metrics import shares
-from nmfmerge.plot.peaks import top_entries
 from nmfmerge.plot.side import Side, sides
 from nmfmerge.report.markup import paragraph, table
 from nmfmerge.report.sections import Story
@@ -55,7 +54,7 @@ def _marks(both: tuple[Side, Side]) -> str:
     if any(side.kind == "picture" for side in both):
         said += " Maps go from zero (dark) to the largest value (light), with an outline at half."
     if any(side.kind == "bars" for side in both):
-        said += " Bars are the largest entries."
+        said += " Bars are what is specific to a component: large in it, and larger than in others."
     return said
 
 
@@ -83,8 +82,9 @@ def _component(
     title = label[:1].upper() + label[1:]
     w, h, spread = result.W[:, k], result.H[k], result.spread
     kinds = f"w-{left.side.kind} h-{right.side.kind}"
-    drawn = left.draw(w, None if spread is None else spread.W[:, k], _alt(left.side, w, label, "W"))
-    drawn += right.draw(h, None if spread is None else spread.H[k], _alt(right.side, h, label, "H"))
+    around_w, around_h = (None, None) if spread is None else (spread.W[:, k], spread.H[k])
+    drawn = left.draw(k, w, around_w, _alt(left.side, k, w, label, "W"))
+    drawn += right.draw(k, h, around_h, _alt(right.side, k, h, label, "H"))
     return (
         f'<article class="component" id="component-{k + 1}">'
         f"<h3>{escape(title)} <small>{_share(share)}</small></h3>"
@@ -92,11 +92,11 @@ def _component(
     )
 
 
-def _alt(side: Side, vector: np.ndarray, label: str, factor: str) -> str:
+def _alt(side: Side, k: int, vector: np.ndarray, label: str, factor: str) -> str:
     """What a drawing shows, in words."""
     if not np.any(vector):
         return f"{factor} of {label} is zero"
-    return f"{factor} of {label} along {side.axis.label}; largest at {_peak(side, vector)}"
+    return f"{factor} of {label} along {side.axis.label}; {_verb(side)} {_peak(side, k, vector)}"
 
 
 def _group(drawn: Iterable[str]) -> str:
@@ -121,8 +121,8 @@ def _table(
         (
             result.names[k] if result.names else k + 1,
             _share(share[k]),
-            _peak(left, result.W[:, k]),
-            _peak(right, result.H[k]),
+            _peak(left, k, result.W[:, k]),
+            _peak(right, k, result.H[k]),
             _zeros(result.W[:, k]),
             _zeros(result.H[k]),
         )
@@ -137,19 +137,23 @@ def _table(
 
 
 def _head(side: Side) -> str:
-    return f"Largest: {side.axis.name}" if side.kind == "bars" else f"Peak: {side.axis.name}"
+    return f"Most specific: {side.axis.name}" if side.kind == "bars" else f"Peak: {side.axis.name}"
 
 
 def _share(share: float) -> str:
     return f"{share:.2f} %" if share >= 0.01 or share == 0 else "< 0.01 %"
 
 
-def _peak(side: Side, vector: np.ndarray) -> str:
-    """Where a vector is largest; of names, the first few."""
+def _verb(side: Side) -> str:
+    return "most specific are" if side.kind == "bars" else "largest at"
+
+
+def _peak(side: Side, k: int, vector: np.ndarray) -> str:
+    """Where component k is largest; of names, the few that are most specific to it."""
     if not np.any(vector):
         return "–"
     if side.kind == "bars":
-        top = [i for i in top_entries(vector, _N_NAMES).tolist() if vector[i] > 0]
+        top = [i for i in side.entries(k, vector, _N_NAMES).tolist() if vector[i] > 0]
         return ", ".join(side.place(i) for i in top)
     return side.place(int(np.argmax(vector)))
 

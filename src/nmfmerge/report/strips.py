@@ -18,7 +18,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator
 from PIL import Image
 
 from nmfmerge.plot.outline import outlines
-from nmfmerge.plot.peaks import labelled_peaks, top_entries
+from nmfmerge.plot.peaks import labelled_peaks
 from nmfmerge.plot.side import MAP, Side, drawn_along
 from nmfmerge.plot.style import tick_text
 from nmfmerge.report.words import number
@@ -59,12 +59,12 @@ class Strips:
                 axis["texts"] = self.texts
         return axis
 
-    def draw(self, vector: np.ndarray, spread: np.ndarray | None, alt: str) -> str:
-        """One column of W or row of H."""
+    def draw(self, k: int, vector: np.ndarray, spread: np.ndarray | None, alt: str) -> str:
+        """Column k of W or row k of H."""
         vector = vector.astype(np.float64)
-        return {"line": self._line, "bars": self._bars, "picture": self._map}[self.side.kind](
-            vector, spread, alt
-        )
+        if self.side.kind == "bars":
+            return self._bars(self.side.entries(k, vector, _N_BARS), vector, spread, alt)
+        return (self._line if self.side.kind == "line" else self._map)(vector, spread, alt)
 
     @property
     def log(self) -> bool:
@@ -133,8 +133,9 @@ class Strips:
             for i in labelled_peaks(self.x, y)
         )
 
-    def _bars(self, vector: np.ndarray, spread: np.ndarray | None, alt: str) -> str:
-        chosen = top_entries(vector, _N_BARS)
+    def _bars(
+        self, chosen: np.ndarray, vector: np.ndarray, spread: np.ndarray | None, alt: str
+    ) -> str:
         deviation = np.zeros(len(vector)) if spread is None else spread
         ends = (vector + deviation)[chosen]
         full = min(float(ends.max(initial=0)), 1.6 * float(vector.max(initial=0))) or 1.0
@@ -200,12 +201,11 @@ def _fewer(at: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """A long line by the least and the largest value of each stretch."""
     if len(y) <= _POINTS:
         return at, y
-    edges = (np.arange(_POINTS // 2 + 1) * len(y)) // (_POINTS // 2)
-    kept = [
-        begin + np.sort([np.argmin(y[begin:end]), np.argmax(y[begin:end])])
-        for begin, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)
-    ]
-    chosen = np.unique(np.concatenate(kept))
+    length = -(-2 * len(y) // _POINTS)
+    padded = np.pad(y, (0, -len(y) % length), mode="edge").reshape(-1, length)
+    first = length * np.arange(len(padded))
+    chosen = np.unique(np.r_[first + padded.argmin(axis=1), first + padded.argmax(axis=1)])
+    chosen = chosen[chosen < len(y)]
     return at[chosen], y[chosen]
 
 
