@@ -81,7 +81,7 @@ print(result)
 # Look
 # ----
 #
-# A row with names is drawn as bars of its largest entries: here the channels and the tumours of each
+# Names are drawn as bars of those that are most specific: here the channels and the tumours of each
 # signature.
 
 plot.components(result, data, which=range(3))

@@ -76,13 +76,13 @@ print(result)
 # Look
 # ----
 #
-# The cells and the genes with the largest weights, of the first four programmes.
+# The cells and the genes that stand for the first four programmes: not those of the largest weight,
+# but those that are *specific*, with a larger part of this programme than of the others.
 
 plot.components(result, data, which=range(4))
 
 # %%
-# Programmes share genes, so the largest weights repeat. Genes that are *specific* to a programme have a
-# larger part of it than of the others.
+# The difference: programmes share genes, so the largest weights repeat.
 
 top = pd.DataFrame(export.top_names(result, data, "gene", n_top=10))
 heaviest = np.argsort(-result.H, axis=1)[:, :10]
