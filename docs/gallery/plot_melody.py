@@ -48,7 +48,7 @@ soundfile.write(folder / "song.flac", song, rate)
 # ------------
 #
 # The notes are a whole tone apart, or less, so the window is longer than the default: 2048 samples,
-# which tells 8 Hz apart.
+# which makes frequencies 8 Hz apart.
 
 data = io.read(folder / "song.flac", window=2048)
 result = nmf_merge(data.X, 6)
