@@ -42,7 +42,7 @@ class Reader(HTMLParser):
 
     def handle_data(self, text):
         section = next((a["id"] for tag, a in self.open if tag == "section"), "")
-        self.text[section] = self.text.get(section, "") + text
+        self.text[section] = self.text.get(section, "") + text.replace("\u00a0", " ")
 
     def of(self, name):
         return [attrs for tag, attrs in self.tags if tag == name]

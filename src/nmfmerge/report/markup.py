@@ -16,19 +16,24 @@ _WIDE_FIGURE = ' class="scrolled"'
 _LONG_FACT = ' class="long"'
 
 
+def _prose(text: str) -> str:
+    """A text whose numbers are not torn from their percent signs."""
+    return escape(text).replace(" %", "\u00a0%")
+
+
 def paragraph(*sentences: str) -> str:
     """Sentences as a paragraph."""
-    return f"<p>{escape(' '.join(sentences))}</p>"
+    return f"<p>{_prose(' '.join(sentences))}</p>"
 
 
 def bullets(sentences: Iterable[str]) -> str:
     """Sentences as a list."""
-    return "<ul>" + "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences) + "</ul>"
+    return "<ul>" + "".join(f"<li>{_prose(sentence)}</li>" for sentence in sentences) + "</ul>"
 
 
 def topics(pairs: Iterable[tuple[str, str]]) -> str:
     """Topics with what is said of them; nothing where there are none."""
-    rows = (f"<dt>{escape(topic)}</dt><dd>{escape(said)}</dd>" for topic, said in pairs)
+    rows = (f"<dt>{escape(topic)}</dt><dd>{_prose(said)}</dd>" for topic, said in pairs)
     text = "".join(rows)
     return f'<dl class="topics">{text}</dl>' if text else ""
 
