@@ -45,7 +45,7 @@ depth = rng.lognormal(7.0, 0.4, (n_cells, 1))
 counts = rng.poisson(depth * (usage @ programmes))
 
 cells = pd.DataFrame(
-    {"type": [f"type {i:02d}" for i in cell_type]},
+    {"type": pd.Categorical([f"type {i:02d}" for i in cell_type])},
     index=[f"cell{i}" for i in range(n_cells)],
 )
 genes = [f"GENE{i}" for i in range(n_genes)]
