@@ -5,6 +5,7 @@ they take no longer than the result took, and a minute at most.
 """
 
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,14 @@ from nmfmerge.pipeline import merge_components, nmf, recover_components
 from nmfmerge.progress import ProgressBar
 from nmfmerge.result import Factorization
 
+MEASURED = ("standard", "neighbours", "compare")  # what is known of a fit by other fits
 _MOST_SECONDS = 60.0
 _TOL = 1e-3  # of the fits with one component fewer or more
+
+
+def without_measured(about: Mapping[str, Any]) -> dict[str, Any]:
+    """What is known of a fit, for another one that was made of it: without what was compared."""
+    return {name: value for name, value in about.items() if name not in MEASURED}
 
 
 def standard(

@@ -7,10 +7,10 @@ whatever pages, figures and exports are given.
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -23,6 +23,7 @@ from nmfmerge.records import pack_path, pack_result, read_arrays, unpack_path, u
 from nmfmerge.result import Factorization
 from nmfmerge.result_path import RankPath
 from nmfmerge.result_tables import fit_tables
+from nmfmerge.specific import table_name
 from nmfmerge.tables import WORKBOOK, write_tables
 
 FIGURES = (
@@ -35,14 +36,14 @@ _FILES = {
     *(f"figures/{name}.png" for name in FIGURES),
 }  # fmt: skip
 _TABLES = (
-    "W", "H", "components", "peaks", "traces", "spectra", "top-*", "starts", "merges", "path",
+    "W", "H", "components", "peaks", "traces", "spectra", "starts", "merges", "path",
 )  # fmt: skip
 # What exports write, see `nmfmerge.export`, and tables in other formats than csv.
-_EXPORTED = (
-    "peaks.csv", "spectra.msp", "spectra.mgf", "spectra.csv", "traces.csv",
-    "maps.tif", "result.h5ad", "top-*.csv", WORKBOOK,
-    *(f"{name}.parquet" for name in _TABLES), "audio/component-*.wav", "audio/rest.wav",
-)  # fmt: skip
+_EXPORTED = {
+    "peaks.csv", "spectra.msp", "spectra.mgf", "spectra.csv", "traces.csv", "maps.tif",
+    "result.h5ad", WORKBOOK, *(f"{name}.parquet" for name in _TABLES), "audio/rest.wav",
+}  # fmt: skip
+_STEM = re.compile(r"audio/component-\d+\.wav")
 _FOLDERS = ("figures", "audio")
 # What is in factors.npz, where it is known; all other arrays are in history.npz.
 _FACTORS = ("W", "H", "spread W", "spread H", "generalized_singular_values")
@@ -97,17 +98,24 @@ def check_output(path: Path, replace: bool) -> None:
 
 def not_ours(path: Path) -> list[str]:
     """Names of what is in the folder of a fit and was not written by us."""
+    ours = _FILES | _EXPORTED | _unfinished_files() | _tables_of_names(path)
     return [
         name
         for name, entry in _entries(path)
-        if entry.is_symlink() or not entry.is_file() or not _is_ours(name)
+        if entry.is_symlink() or not entry.is_file() or not (name in ours or _STEM.fullmatch(name))
     ]
 
 
-def _is_ours(name: str) -> bool:
-    if name in _FILES | _unfinished_files():
-        return True
-    return any(fnmatchcase(name, pattern) for pattern in _EXPORTED)
+def _tables_of_names(path: Path) -> set[str]:
+    """Files such as ``top-genes.csv``, whose names come from the axes; none if these are lost."""
+    try:
+        record = json.loads((path / "fit.json").read_text(encoding="utf-8"))["data"]
+        rows, columns = (Axis(record[side]["name"], np.empty(0)) for side in ("rows", "columns"))
+    except (OSError, ValueError, KeyError, TypeError):
+        return set()
+    data = Dataset("", None, None, rows, columns)
+    names = (table_name(axis, data) for axis in (rows, columns))
+    return {f"{name}.{suffix}" for name in names for suffix in ("csv", "parquet")}
 
 
 def listed(names: list[str], most: int = 5) -> str:

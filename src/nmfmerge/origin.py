@@ -44,6 +44,8 @@ def data_again(fit: Fit, moved_to: Path | None = None) -> Dataset | None:
     """The data of a fit with X, read from its file again; None if that is not there unchanged."""
     if fit.about.get("generated"):
         return lcms_like()
+    if moved_to is not None and not moved_to.exists():
+        raise FileNotFoundError(f"{moved_to} was not found: check its name and folder")
     path = moved_to or Path(fit.about.get("file", ""))
     if not path.exists() or path == Path():
         return None

@@ -97,7 +97,7 @@ def name_tables(result: Factorization, data: Dataset) -> list[Table]:
     """The most specific names of each component, a table for each side with names."""
     sides = ((data.rows, result.W), (data.columns, result.H.T))
     return [
-        _table(_table_name(axis, data), _top(result, axis, F, _TOP))
+        _table(table_name(axis, data), _top(result, axis, F, _TOP))
         for axis, F in sides
         if has_names(axis)
     ]
@@ -109,7 +109,7 @@ def _table(name: str, top: list[TopName]) -> Table:
     return Table(name, TopName._fields, [*columns, np.array(weights), np.array(scores)])
 
 
-def _table_name(axis: Axis, data: Dataset) -> str:
+def table_name(axis: Axis, data: Dataset) -> str:
     """top-genes for an axis of genes."""
     name = f"top-{_plural(axis)}"
     both = _plural(data.rows).lower() == _plural(data.columns).lower()

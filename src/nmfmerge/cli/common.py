@@ -16,6 +16,7 @@ from nmfmerge.cli.messages import printable, show
 from nmfmerge.cli.settings import METAVARS
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.folder import Fit
+from nmfmerge.io.errors import one_line
 from nmfmerge.io.options import OPTIONS
 from nmfmerge.origin import digest, now, versions
 from nmfmerge.pipeline import nmf_merge
@@ -102,14 +103,16 @@ def pages(fit: Fit, bar: ProgressBar | None = None) -> dict[str, str | bytes]:
     from nmfmerge.report.figures import draw
 
     fit = _printable(fit)
-    figures = draw(fit.result, fit.data, fit.path, tick=drawing.tick)
     files: dict[str, str | bytes] = {}
-    for name, figure in figures.items():
-        files[f"figures/{name}.png"] = png(figure)
-        drawing.tick(name)
-    files["report.html"] = page(
-        fit.result, fit.data, fit.about, figures=figures, path=fit.path, tick=drawing.tick
-    )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # names in scripts the font lacks
+        figures = draw(fit.result, fit.data, fit.path, tick=drawing.tick)
+        for name, figure in figures.items():
+            files[f"figures/{name}.png"] = png(figure)
+            drawing.tick(name)
+        files["report.html"] = page(
+            fit.result, fit.data, fit.about, figures=figures, path=fit.path, tick=drawing.tick
+        )
     return files
 
 
@@ -126,6 +129,21 @@ class _Drawing:
         self._n_drawn += 1
         if self._bar is not None:
             self._bar.part(self._n_drawn / _DRAWINGS)
+
+
+def pages_or_none(
+    fit: Fit, bar: ProgressBar, folder: Path
+) -> dict[str, str | bytes]:  # fmt: skip
+    """The report and its figures; nothing where drawing them fails or is interrupted."""
+    try:
+        return pages(fit, bar)
+    except KeyboardInterrupt:
+        why = "was interrupted"
+    except Exception as error:  # whatever odd data make the drawing library raise
+        why = f"failed ({one_line(error)})"
+    again = shlex.join(["nmfmerge", "report", str(folder)])
+    bar.write(f"nmfmerge: drawing the report {why}; the fit is written without it ({again})")
+    return {}
 
 
 def verdict_text(fit: Fit) -> str:

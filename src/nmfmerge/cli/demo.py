@@ -11,7 +11,7 @@ from nmfmerge.alternatives import neighbours
 from nmfmerge.cli.common import (
     OK,
     add_output,
-    pages,
+    pages_or_none,
     summary,
     tell,
     warm_up,
@@ -52,7 +52,8 @@ def run(given: argparse.Namespace) -> int:
         about = _about(data, standard, merge) | {"neighbours": neighbours(data.X, merge, bar)}
         bar.section("")
         fit = Fit(merge, data, about)
-        write(given.output, fit, pages(fit, bar), exports=Exports(fit), replace=replace)
+        drawn = pages_or_none(fit, bar, given.output)
+        write(given.output, fit, drawn, exports=Exports(fit), replace=replace)
     outcome = {
         "standard": summary(standard),
         "merge": summary(merge),

@@ -14,6 +14,8 @@ from nmfmerge.origin import data_again
 from nmfmerge.result_tables import fit_tables
 from nmfmerge.tables import write_tables
 
+_WHOLE = "result.h5ad"  # has all of the data file in it
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `export`."""
@@ -37,10 +39,12 @@ def run(given: argparse.Namespace) -> int:
     check_exports(given, fit.data, fit.result.n_components, requested(given))
     exports = Exports(fit, requested(given))
     names = _write(given.folder, fit, exports, given.tables)
+    is_kept = (given.folder / _WHOLE).exists() and _WHOLE not in names
+    remark = f"\n{_WHOLE} is left as it is: its data are not there unchanged" * is_kept
     tell(
         given,
         {"folder": str(given.folder), "files": names, "left_out": exports.left_out},
-        f"written to {given.folder}: {', '.join(names)}{exports.remarks}",
+        f"written to {given.folder}: {', '.join(names)}{exports.remarks}{remark}",
     )
     return OK
 
@@ -52,6 +56,8 @@ def _write(folder: Path, fit: Fit, exports: Exports, tables: str) -> list[str]:
         scratch.mkdir()
         write_tables(scratch, fit_tables(fit.result, fit.data, fit.path), tables)
         exports(scratch)
+        if fit.data.X is None and (folder / _WHOLE).exists():
+            (scratch / _WHOLE).unlink(missing_ok=True)  # it has more than can be written now
         files = sorted(path for path in scratch.rglob("*") if path.is_file())
         names = [file.relative_to(scratch).as_posix() for file in files]
         for file, name in zip(files, names, strict=True):

@@ -1,6 +1,7 @@
 """Fit a data file by NMF-Merge and write factors, figures and a report to a folder."""
 
 import argparse
+import shlex
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +15,7 @@ from nmfmerge.cli.common import (
     add_output,
     add_reading,
     how_made,
-    pages,
+    pages_or_none,
     reading_options,
     summary,
     tell,
@@ -101,10 +102,14 @@ def run(given: argparse.Namespace) -> int:
             if compares and result.converged:
                 about |= _compared(given, data, result, bar)
             fit = Fit(result, data, about)
-            drawn = {} if given.no_report else pages(fit, bar)
+            drawn = {} if given.no_report else pages_or_none(fit, bar, output)
             bar.enter("writing")
             exports = Exports(fit, requested(given))
-            _write(given, output, fit, drawn, exports, replace, unfinished)
+            try:
+                _write(given, output, fit, drawn, exports, replace, unfinished)
+            except KeyboardInterrupt:
+                _advise_to_resume(unfinished, bar)
+                raise
         if result.converged:
             unfinished.clear()
     said = "" if given.no_report else verdict_text(fit)
@@ -159,9 +164,13 @@ def _fit(
             f"{unfinished.checkpoint} {error.fault}: begin anew with --force"
         ) from error
     except Interrupted:
-        if unfinished.checkpoint.exists():
-            bar.write("nmfmerge: go on with the same command and --resume")
+        _advise_to_resume(unfinished, bar)
         raise
+
+
+def _advise_to_resume(unfinished: Unfinished, bar: ProgressBar) -> None:
+    if unfinished.checkpoint.exists():
+        bar.write("nmfmerge: go on with the same command and --resume")
 
 
 def _compared(
@@ -201,6 +210,9 @@ def _write(
 
 def _tell_finished(given: argparse.Namespace, output: Path, fit: Fit) -> int:
     text = f"{output} is finished: nothing to resume"
+    if more := export_words(given):
+        again = shlex.join(["nmfmerge", "export", str(output), *more])
+        text += f"; its files are written again by: {again}"
     return _tell(given, output, fit.result, text, fit.about)
 
 

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
+from nmfmerge.alternatives import neighbours, without_measured
 from nmfmerge.cli.common import (
     NOT_CONVERGED,
     OK,
     add_data,
     add_output,
-    pages,
+    pages_or_none,
     summary,
     tell,
 )
@@ -74,7 +75,8 @@ def run(given: argparse.Namespace) -> int:
     )  # fmt: skip
     result = result.reordered(np.argsort(-shares(result.W, result.H), kind="stable").tolist())
     command = ["nmfmerge", "merge", str(given.folder), "-r", str(len(H)), "--tol", f"{given.tol:g}"]
-    about = fit.about | {
+    about = without_measured(fit.about) | {
+        "neighbours": neighbours(data.X, result, bar),
         "command": shlex.join([*command, *export_words(given)]),
         "settings": {"n_components": len(H), "solver": DEFAULTS["solver"], "tol": given.tol,
                      "init": f"components of {folder.name}, merged"},
@@ -83,10 +85,13 @@ def run(given: argparse.Namespace) -> int:
         "notes": [f"Merged from the {fit.result.n_components} components of {folder.name}, which "
                   f"were fitted by: {fit.about.get('command')}"],
     }  # fmt: skip
+    if given.data is not None:
+        about["file"] = str(given.data.resolve())
+    bar.section("")
     merged = Fit(result, data, about)
-    drawn = pages(merged, bar)
+    drawn, exports = pages_or_none(merged, bar, output), Exports(merged)
     bar.close()
-    write(output, merged, drawn, exports=Exports(merged), tables=given.tables, replace=given.force)
+    write(output, merged, drawn, exports=exports, tables=given.tables, replace=given.force)
     tell(given, summary(result) | {"folder": str(output), "penalties": tree.penalties},
-         f"{result}\nwritten to {output}")  # fmt: skip
+         f"{result}\nwritten to {output}{exports.remarks}")  # fmt: skip
     return OK if result.converged else NOT_CONVERGED

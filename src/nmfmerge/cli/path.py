@@ -13,7 +13,7 @@ from nmfmerge.cli.common import (
     add_output,
     add_reading,
     how_made,
-    pages,
+    pages_or_none,
     reading_options,
     tell,
     warm_up,
@@ -117,8 +117,11 @@ def _write(
     suggested = [suggestion.rank for suggestion in path.suggest()]
     rank = given.rank or next(iter(suggested), int(path.ranks[-1]))
     fit = Fit(path[rank], data, about, path)
-    drawn = {} if given.no_report else pages(fit, bar)
-    write(output, fit, drawn, exports=Exports(fit), tables=given.tables, replace=given.force)
+    drawn = {} if given.no_report else pages_or_none(fit, bar, output)
+    exports = Exports(fit)
+    write(output, fit, drawn, exports=exports, tables=given.tables, replace=given.force)
+    if exports.remarks:
+        bar.write(exports.remarks.strip())
     return rank
 
 

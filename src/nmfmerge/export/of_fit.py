@@ -13,7 +13,8 @@ class Exports:
 
     def __init__(self, fit: Fit, requested: Collection[str] = ()) -> None:
         file = Path(fit.about.get("file", ""))
-        known = file if file != Path() and file.exists() else None
+        is_known = fit.data.X is not None and file != Path() and file.exists()
+        known = file if is_known else None  # else it is not there, or not as it was
         self._source = Source(fit.result.numpy(), fit.data, known, fit.about)
         self._requested = requested
         self.left_out: dict[str, str] = {}

@@ -44,6 +44,8 @@ def merges(result: Factorization) -> Figure:
     if tree is None or len(tree.pairs) == 0:
         return words("No components were merged in this run.")
     size2 = norm2(result) or 1.0
+    if not (np.isfinite(size2) and np.isfinite(tree.penalties).all()):
+        return words("The penalties of these merges are too large for numbers.")
     leaves = [leaf for leaf in leaf_order(tree) if leaf in tree.pairs]
     figure = new_figure(max(3.4, 1.3 + 0.17 * len(leaves)), margins=(0.62, 0.15, 0.75, 0.62))
     left, right = figure.subplots(1, 2, gridspec_kw={"wspace": 0.28})

@@ -242,7 +242,9 @@ def _compared(standard: float, merged: float, n: int, stopped: bool) -> str:
     who = f"Standard NMF from {starts} {ended} at "
     if not np.isfinite(merged) or max(standard, merged) < EXACT:
         return f"{who}the same error."
-    relative = (standard - merged) / max(standard, merged)
+    if max(standard, merged) < NEXT_TO_NOTHING:
+        return f"{who}next to nothing, as NMF-Merge did."
+    relative = (standard - merged) / max(standard, EXACT)
     if abs(relative) < SAME:
         return f"{who}the same error, {number(merged)} %."
     before, after = apart(standard, merged)
