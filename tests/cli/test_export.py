@@ -206,3 +206,20 @@ def test_the_demo_has_spectra(command, tmp_path):
     text = (tmp_path / "demo/spectra.mgf").read_text("utf-8")
     assert text.count("BEGIN IONS") == n_compounds
     assert command("export", tmp_path / "demo")[0] == 0
+
+
+def test_data_that_have_changed_are_not_put_together_with_the_fit(tmp_path, command):
+    import anndata
+
+    rng = np.random.default_rng(0)
+    cells = anndata.AnnData(rng.poisson(2.0, (12, 8)).astype(np.float32))
+    cells.write_h5ad(tmp_path / "cells.h5ad")
+    out = tmp_path / "out"
+    words = ("fit", tmp_path / "cells.h5ad", "-r", 2, "--starts", 1, "--no-report", "-o", out)
+    assert command(*words)[0] == 0
+    before = (out / "result.h5ad").read_bytes()
+    anndata.AnnData(cells.X[::-1].copy()).write_h5ad(tmp_path / "cells.h5ad")
+    code, told, _ = command("export", out)
+    assert code == 0
+    assert "result.h5ad is left as it is: its data are not there unchanged" in told
+    assert (out / "result.h5ad").read_bytes() == before

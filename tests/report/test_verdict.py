@@ -178,10 +178,12 @@ def test_a_path_through_all_ranks_is_used():
         ({"fitting_error": 2.00001, "n_init": 4},
          "Standard NMF from the same 4 starts ended at the same error, 2 %."),
         ({"fitting_error": 1.9, "n_init": 1},
-         "Standard NMF from the same start ended at 1.9 %; NMF-Merge at 2 %, 5 % higher."),
+         "Standard NMF from the same start ended at 1.9 %; NMF-Merge at 2 %, 5.3 % higher."),
         ({"fitting_error": 4.0, "n_init": 4, "status": "max_time"},
          "Standard NMF from the same 4 starts was stopped by its time limit at 4 %; NMF-Merge at "
          "2 %, 50 % lower."),
+        ({"fitting_error": 1.0, "n_init": 1},
+         "Standard NMF from the same start ended at 1 %; NMF-Merge at 2 %, 100 % higher."),
         (None, ""),
     ],
 )  # fmt: skip
@@ -212,3 +214,10 @@ def test_numbers_look_different_where_they_are():
     assert apart(2.0, 2.0) == ["2", "2"]
     assert number(1.2e-5) == "1.20 · 10⁻⁵"
     assert number(-3.4e12) == "-3.40 · 10¹²"
+
+
+def test_two_errors_that_are_nothing_are_not_compared(fit):
+    exact = replace(fit, fitting_error=1.2e-6)
+    assert verdict.against_standard(exact, {"standard": {"fitting_error": 3.7e-13}}) == (
+        "Standard NMF from the same start ended at next to nothing, as NMF-Merge did."
+    )

@@ -271,7 +271,9 @@ def merges(story: Story) -> str:
             "Grey: what merging the final components further would cost.",
         )
     )
-    return "".join([*parts, bullets(_merged_in_words(result)), _next(result)])
+    if np.isfinite(norm2(result)):  # else penalties are too large for numbers
+        parts += [bullets(_merged_in_words(result)), _next(result)]
+    return "".join(parts)
 
 
 def _recovered(result: Factorization) -> str:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from nmfmerge.metrics import next_merges, shares
+from nmfmerge.plot.merges import norm2
 from nmfmerge.report import stability
 from nmfmerge.report.words import apart, count, number, percent
 from nmfmerge.result import Factorization
@@ -214,6 +215,7 @@ def cheap_merges(result: Factorization) -> int:
         result.n_components < 2
         or result.fitting_error < EXACT
         or not shares(result.W, result.H).all()
+        or not np.isfinite(norm2(result))
     ):
         return 0
     noise2 = 2 * result.objective * _of_noise((len(result.W), result.H.shape[1]))
