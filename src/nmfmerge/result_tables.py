@@ -90,7 +90,7 @@ def _peak_head(axis: Axis, data: Dataset) -> str:
 
 
 def mz_head(data: Dataset) -> str:
-    """What m/z of the data are: centres of bins, where they are evenly spaced."""
+    """What m/z of the data are: centres of bins, where they are those of bins."""
     return "m/z" if bin_width(data) is None else "m/z (bin centre)"
 
 
