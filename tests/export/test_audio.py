@@ -176,6 +176,18 @@ def test_what_is_no_recording_is_refused(tmp_path):
         export.write(nmf(data.X, 2), data, tmp_path / "out", "radio")
 
 
+@pytest.mark.parametrize(
+    "renamed", [{"rows": "freq"}, {"columns": "moment"}, {"rows": "pitch", "columns": "moment"}]
+)
+def test_a_recording_whose_axes_have_other_names_is_refused_for_them(tmp_path, renamed):
+    data = read(write(tmp_path / "x.wav", a_recording(2000)), **renamed)
+    words = r"audio needs axes that are 'frequency \(Hz\)' and 'time \(s\)', and those of .*x\.wav"
+    with pytest.raises(ValueError, match=words) as e:
+        export.write(nmf(data.X, 1), data, tmp_path / "out", "audio")
+    assert "none" not in str(e.value)
+    assert all(name in str(e.value) for name in renamed.values())
+
+
 def test_a_recording_that_has_gone_is_named(tmp_path):
     file = write(tmp_path / "x.wav", a_recording(700))
     data = read(file, window=512)

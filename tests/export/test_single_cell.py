@@ -128,19 +128,19 @@ def test_scanpy_ranks_the_genes_of_components_by_specificity(fitted, quiet_scanp
         expected = top[top["component"] == k + 1]
         n = min(len(ranked), len(expected))
         assert n > 5
-        assert ranked["names"].tolist()[:n] == expected["name"].tolist()[:n]
+        assert ranked["names"].tolist()[:n] == expected["gene"].tolist()[:n]
         places = [GENES.index(name) for name in ranked["names"]]
         np.testing.assert_allclose(ranked["scores"], scores[places, k], rtol=1e-6)
         assert ranked["pvals"].isna().all()
     sc.pl.rank_genes_groups(back, key="rank_genes_nmf", n_genes=4, show=False)
     figure = sc.plotting._utils.plt.gcf()
     drawn = [text.get_text() for axes in figure.axes for text in axes.texts]
-    assert drawn == [name for _, part in top.groupby("component") for name in part["name"][:4]]
+    assert drawn == [name for _, part in top.groupby("component") for name in part["gene"][:4]]
     sc.pl.rank_genes_groups_dotplot(
         back, key="rank_genes_nmf", n_genes=3, dendrogram=False, show=False
     )
     pd.testing.assert_frame_equal(
-        back.uns["nmf"]["top_genes"].astype({"component": int}).reset_index(drop=True),
+        back.uns["nmf"]["top_genes"].reset_index(drop=True),
         top,
         check_dtype=False,
     )

@@ -31,6 +31,17 @@ def is_of_recording(data: Dataset) -> bool:
     return axes == {("frequency", "Hz"), ("time", "s")} and is_recording(Path(data.source))
 
 
+def _other_axes(data: Dataset) -> str:
+    """What is wrong with the axes of a recording."""
+    if not is_recording(Path(data.source)):
+        return ""
+    found = " and ".join(repr(axis.label) for axis in (data.rows, data.columns))
+    return (
+        f"axes that are 'frequency (Hz)' and 'time (s)', and those of {data.source} are {found}: "
+        "do not rename them"
+    )
+
+
 def write_stems(folder: Path, source: Source) -> None:
     """Write the sound of each component, with the channels and the sampling rate of the recording.
 
@@ -241,4 +252,5 @@ EXPORT = Export(
     write_stems,
     on_request=True,
     needs="a recording, a .wav, .flac or .ogg file",
+    why_not=_other_axes,
 )

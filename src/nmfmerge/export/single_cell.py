@@ -13,7 +13,7 @@ from nmfmerge.export.base import Export, Source
 from nmfmerge.io.errors import library
 from nmfmerge.metrics import shares, specificity
 from nmfmerge.result import Factorization
-from nmfmerge.specific import TopName, component_name, order_by, top_names
+from nmfmerge.specific import component_name, heads_of, order_by, top_names
 
 _RANKED = 100  # genes of each component in uns["rank_genes_nmf"]
 _TINY = 1e-9  # added to both sides of a ratio, as scanpy does
@@ -50,9 +50,9 @@ def to_anndata(
         With ``obsm["X_nmf"]`` (cells × components) and ``varm["NMF"]`` (genes × components), whose
         product is the fit; ``obs["nmf"]``, the component that has most of each cell;
         ``uns["nmf"]`` with fitting_error (percent), n_components, names, shares (percent),
-        top_genes (a table: component, rank, name, weight, specificity), settings, layer and
-        version; and ``uns["rank_genes_nmf"]``, the genes of each component by specificity, for
-        ``sc.pl.rank_genes_groups(adata, key="rank_genes_nmf")`` and the like.
+        top_genes (a table: component, component name, rank, gene, weight, specificity), settings,
+        layer and version; and ``uns["rank_genes_nmf"]``, the genes of each component by
+        specificity, for ``sc.pl.rank_genes_groups(adata, key="rank_genes_nmf")`` and the like.
     """
     if not is_single_cell(data):
         raise ValueError(
@@ -178,13 +178,14 @@ def _facts(
     settings: Mapping[str, Any],
 ) -> dict[str, Any]:
     pandas = library("pandas", "AnnData", "pandas", "single-cell", doing="writing")
+    top = top_names(result, data, "gene")
     facts = {
         "fitting_error": float(result.fitting_error),
         "n_components": int(result.n_components),
         "names": np.array(names, dtype=object),
         "shares": shares(result.W, result.H),
         "status": str(result.status),
-        "top_genes": pandas.DataFrame(top_names(result, data, "gene"), columns=TopName._fields),
+        "top_genes": pandas.DataFrame(list(map(tuple, top)), columns=heads_of(_axes(data)[1])),
         "settings": {name: _plain(value) for name, value in settings.items() if value is not None},
         "version": version("nmfmerge"),
     }
