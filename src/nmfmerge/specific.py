@@ -85,9 +85,7 @@ def order_by(scores: np.ndarray, weights: np.ndarray, n_top: int) -> np.ndarray:
 def _top(result: Factorization, axis: Axis, F: np.ndarray, n_top: int) -> list[TopName]:
     scores, names = specificity(F), [result.label(k) for k in range(F.shape[1])]
     return [
-        TopName(
-            k + 1, result.label(k), rank, str(axis.values[i]), float(F[i, k]), float(scores[i, k])
-        )
+        TopName(k + 1, name, rank, str(axis.values[i]), float(F[i, k]), float(scores[i, k]))
         for k, name in enumerate(names)
         for rank, i in enumerate(order_by(scores[:, k], F[:, k], n_top), 1)
     ]
