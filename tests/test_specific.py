@@ -11,6 +11,7 @@ from hypothesis.extra.numpy import arrays
 import nmfmerge
 from nmfmerge import datasets, export, metrics
 from nmfmerge.datasets import Axis, Dataset
+from nmfmerge.result_tables import fit_tables
 
 FACTORS = arrays(
     np.float64, st.tuples(st.integers(1, 8), st.integers(1, 5)), elements=st.floats(0, 1e300)
@@ -67,7 +68,7 @@ def test_entries_without_weight_are_not_named():
 
     result = replace(result, W=F, H=np.ones((2, 4)))
     assert [(t.component, t.rank, t.name) for t in export.top_names(result, data, "word")] == [
-        ("1", 1, "b"), ("1", 2, "a"), ("2", 1, "c"),
+        (1, 1, "b"), (1, 2, "a"), (2, 1, "c"),
     ]  # fmt: skip
     with pytest.raises(ValueError, match="axis='gene' is not an axis of 'x': expected 'word' or"):
         export.top_names(result, data, "gene")
@@ -93,9 +94,12 @@ def test_each_axis_with_names_gets_its_table(tmp_path, rng):
         export.write(result, Dataset("x", X, None, rows, columns), folder)
         assert sorted(file.name for file in folder.glob("top-*")) == files
     table = pd.read_csv(tmp_path / "word" / "time" / "top-words.csv")
-    assert table.columns.tolist() == ["component", "rank", "name", "weight", "specificity"]
+    assert table.columns.tolist() == [
+        "component", "component name", "rank", "word", "weight", "specificity",
+    ]  # fmt: skip
+    assert table["component name"].tolist() == [f"component {k}" for k in table["component"]]
     assert table["rank"].tolist() == [*range(1, 31)] * 2
-    places = [int(name[1:]) for name in table["name"]]
+    places = [int(name[1:]) for name in table["word"]]
     components = table["component"].to_numpy() - 1
     np.testing.assert_allclose(table["weight"], result.W[places, components])
     scores = metrics.specificity(result.W)
@@ -118,11 +122,35 @@ def test_tables_of_names_have_the_format_of_the_others(tmp_path, rng, kind):
     table = (
         pd.read_parquet(tmp_path / "top-words.parquet")
         if kind == "parquet"
-        else pd.read_excel(tmp_path / "tables.xlsx", "top-words", dtype={"component": str})
+        else pd.read_excel(tmp_path / "tables.xlsx", "top-words")
     )
     assert not list(tmp_path.glob("*.csv"))
     expected = pd.DataFrame(export.top_names(result, data, "word"))
+    expected = expected.rename(columns={"component_name": "component name", "name": "word"})
     pd.testing.assert_frame_equal(table, expected)
+
+
+@pytest.mark.parametrize("name", ["component", "component name", "rank", "name", "weight"])
+@pytest.mark.parametrize("kind", ["csv", "parquet", "xlsx"])
+def test_an_axis_called_as_a_column_of_the_table_gives_no_column_twice(tmp_path, name, kind, rng):
+    X = rng.random((5, 6))
+    axes = Axis(name, np.array(list("abcde"))), Axis("x", np.arange(6))
+    data = Dataset("x", X, None, *axes)
+    export.write(nmfmerge.nmf(X, 2), data, tmp_path, tables=kind)
+    (table,) = (t for t in fit_tables(nmfmerge.nmf(X, 2), data) if t.name.startswith("top-"))
+    assert table.heads == ["component", "component name", "rank", "name", "weight", "specificity"]
+
+
+def test_names_of_components_stand_beside_their_numbers(rng):
+    from dataclasses import replace
+
+    X = rng.random((5, 6))
+    data = Dataset("x", X, None, Axis("gene", np.array(list("abcde"))), Axis("x", np.arange(6)))
+    result = replace(nmfmerge.nmf(X, 2), names=("B cells", "B cells"))
+    top = export.top_names(result, data, "gene", 2)
+    assert [(t.component, t.component_name) for t in top] == [
+        (1, "B cells"), (1, "B cells"), (2, "B cells"), (2, "B cells"),
+    ]  # fmt: skip
 
 
 def test_genes_of_real_cells_do_not_repeat_by_specificity(real):

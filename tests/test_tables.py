@@ -87,6 +87,28 @@ def test_a_component_that_is_zero_peaks_nowhere(tmp_path, result, kind):
     assert not any(name.startswith("found from") for name in table)
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("pixels", ["rows", "columns"])
+def test_the_peak_of_a_picture_has_a_row_and_a_column(result, order, pixels):
+    shape = (5, 6) if pixels == "rows" else (4, 10)
+    n = shape[0] * shape[1]
+    data = replace(
+        DATA, **{pixels: Axis("pixel", np.arange(n))}, image_shape=shape, image_order=order
+    )
+    F = (result.W.T if pixels == "rows" else result.H).copy()
+    F[1] = 0
+    changed = replace(result, **({"W": F.T} if pixels == "rows" else {"H": F}))
+    table = component_table(changed, data)
+    columns = dict(zip(table.heads, table.columns, strict=True))
+    assert "peak pixel" not in columns
+    places = list(zip(columns["peak pixel row"], columns["peak pixel column"], strict=True))
+    for k, (row, column) in enumerate(places):
+        if k == 1:
+            assert (row, column) == (None, None)
+        else:
+            assert data.picture(F[k])[row - 1, column - 1] == F[k].max()
+
+
 def test_axes_of_one_name_are_told_apart(result):
     square = replace(DATA, rows=Axis("gene", np.arange(30)), columns=Axis("gene", np.arange(40)))
     heads = component_table(result, square).heads

@@ -92,7 +92,7 @@ print("  by specificity", 10 * r - top["name"].nunique())
 
 top = top[top["rank"] <= 5]
 top = top.pivot(index="rank", columns="component", values="name")
-print("\n" + top[["1", "2", "3", "4"]].to_string())
+print("\n" + top[[1, 2, 3, 4]].to_string())
 
 # %%
 # Take it home

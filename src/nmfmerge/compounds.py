@@ -13,7 +13,7 @@ from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.result import Factorization
 
 THRESHOLD = 0.1  # percent of the base peak from which a bin counts as a peak
-_EVEN = 1e-6  # relative deviation of steps that count as equal
+_EVEN = 1e-6  # of the width of a bin, by which steps may differ from multiples of it
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,11 +64,16 @@ def mz_axis(data: Dataset) -> Axis:
 
 
 def bin_width(data: Dataset) -> float | None:
-    """Width of the bins of m/z in Da; None where the axis is not evenly spaced, so has no bins."""
-    steps = np.diff(mz_axis(data).values)
-    if len(steps) == 0 or steps.min() <= 0 or np.ptp(steps) > _EVEN * steps.max():
+    """Width of the bins of m/z in Da; None where the axis is not of bins.
+
+    Bins are evenly spaced; where some were left out, steps are multiples of the width.
+    """
+    steps = np.diff(mz_axis(data).values.astype(np.float64))
+    if len(steps) == 0 or steps.min() <= 0:
         return None
-    return float(steps.mean())
+    counts = np.rint(steps / steps.min())
+    width = float(steps.sum() / counts.sum())
+    return width if np.abs(steps - counts * width).max() <= _EVEN * width else None
 
 
 def compounds(

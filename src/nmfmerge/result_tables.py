@@ -66,8 +66,13 @@ def component_table(result: Factorization, data: Dataset) -> Table:
         "name": [result.label(k) for k in range(n)],
         "share (%)": shares(result.W, result.H),
     }
-    heads = peak_heads(data)
-    columns |= {heads[0]: _peaks(data.rows, result.W.T), heads[1]: _peaks(data.columns, result.H)}
+    for head, axis, F in zip(
+        peak_heads(data), (data.rows, data.columns), (result.W.T, result.H), strict=True
+    ):
+        if data.image_shape is not None and axis.name == "pixel":
+            columns |= _peak_pixels(data, F)
+        else:
+            columns[head] = _peaks(axis, F)
     if is_lcms(data):
         columns |= _of_compounds(result, data)
     if result.starts:
@@ -90,7 +95,7 @@ def _peak_head(axis: Axis, data: Dataset) -> str:
 
 
 def mz_head(data: Dataset) -> str:
-    """What m/z of the data are: centres of bins, where they are evenly spaced."""
+    """What m/z of the data are: centres of bins, where they are those of bins."""
     return "m/z" if bin_width(data) is None else "m/z (bin centre)"
 
 
@@ -98,6 +103,19 @@ def _peaks(axis: Axis, F: np.ndarray) -> list[object]:
     """The entry of the axis where each component is largest; none where it is zero."""
     names = axis.values.tolist()
     return [names[int(f.argmax())] if f.any() else None for f in F]
+
+
+def _peak_pixels(data: Dataset, F: np.ndarray) -> dict[str, Any]:
+    """Row and column of the pixel where each component is largest, from 1."""
+    assert data.image_shape is not None
+    places = [
+        np.add(np.unravel_index(int(f.argmax()), data.image_shape, data.image_order), 1).tolist()
+        if f.any()
+        else [None, None]
+        for f in F
+    ]
+    rows, columns = zip(*places, strict=True)
+    return {"peak pixel row": list(rows), "peak pixel column": list(columns)}
 
 
 def _of_compounds(result: Factorization, data: Dataset) -> dict[str, Any]:

@@ -18,8 +18,10 @@ class TopName(NamedTuple):
 
     Attributes
     ----------
-    component : str
-        Name of the component, its number from 1 where it has none.
+    component : int
+        Number of the component, from 1.
+    component_name : str
+        What it is called.
     rank : int
         From 1, the most specific.
     name : str
@@ -30,7 +32,8 @@ class TopName(NamedTuple):
         See `nmfmerge.metrics.specificity`.
     """
 
-    component: str
+    component: int
+    component_name: str
     rank: int
     name: str
     weight: float
@@ -80,10 +83,10 @@ def order_by(scores: np.ndarray, weights: np.ndarray, n_top: int) -> np.ndarray:
 
 
 def _top(result: Factorization, axis: Axis, F: np.ndarray, n_top: int) -> list[TopName]:
-    scores, names = specificity(F), [component_name(result, k) for k in range(F.shape[1])]
+    scores, names = specificity(F), [result.label(k) for k in range(F.shape[1])]
     return [
-        TopName(names[k], rank, str(axis.values[i]), float(F[i, k]), float(scores[i, k]))
-        for k in range(F.shape[1])
+        TopName(k + 1, name, rank, str(axis.values[i]), float(F[i, k]), float(scores[i, k]))
+        for k, name in enumerate(names)
         for rank, i in enumerate(order_by(scores[:, k], F[:, k], n_top), 1)
     ]
 
@@ -97,16 +100,24 @@ def name_tables(result: Factorization, data: Dataset) -> list[Table]:
     """The most specific names of each component, a table for each side with names."""
     sides = ((data.rows, result.W), (data.columns, result.H.T))
     return [
-        _table(table_name(axis, data), _top(result, axis, F, _TOP))
+        _table(table_name(axis, data), axis, _top(result, axis, F, _TOP))
         for axis, F in sides
         if has_names(axis)
     ]
 
 
-def _table(name: str, top: list[TopName]) -> Table:
+def heads_of(axis: Axis) -> list[str]:
+    """What the fields of a `TopName` are called in tables: the entry by its axis, as "gene"."""
+    heads = ["component", "component name", "rank", "name", "weight", "specificity"]
+    if axis.name not in heads:
+        heads[heads.index("name")] = axis.name
+    return heads
+
+
+def _table(name: str, axis: Axis, top: list[TopName]) -> Table:
     columns = [list(column) for column in zip(*top, strict=True)] or [[] for _ in TopName._fields]
     *columns, weights, scores = columns
-    return Table(name, TopName._fields, [*columns, np.array(weights), np.array(scores)])
+    return Table(name, heads_of(axis), [*columns, np.array(weights), np.array(scores)])
 
 
 def table_name(axis: Axis, data: Dataset) -> str:

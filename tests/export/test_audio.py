@@ -176,6 +176,18 @@ def test_what_is_no_recording_is_refused(tmp_path):
         export.write(nmf(data.X, 2), data, tmp_path / "out", "radio")
 
 
+@pytest.mark.parametrize(
+    "renamed", [{"rows": "freq"}, {"columns": "moment"}, {"rows": "pitch", "columns": "moment"}]
+)
+def test_a_recording_whose_axes_have_other_names_is_refused_for_them(tmp_path, renamed):
+    data = read(write(tmp_path / "x.wav", a_recording(2000)), **renamed)
+    words = r"audio needs axes that are 'frequency \(Hz\)' and 'time \(s\)', and those of .*x\.wav"
+    with pytest.raises(ValueError, match=words) as e:
+        export.write(nmf(data.X, 1), data, tmp_path / "out", "audio")
+    assert "none" not in str(e.value)
+    assert all(name in str(e.value) for name in renamed.values())
+
+
 def test_a_recording_that_has_gone_is_named(tmp_path):
     file = write(tmp_path / "x.wav", a_recording(700))
     data = read(file, window=512)
@@ -200,3 +212,75 @@ def test_memory_does_not_grow_with_the_rank(tmp_path):
         tracemalloc.stop()
     assert peaks[1] - peaks[0] < 6 * 8 * 20 * (m + n)  # copies of the factors, no spectrograms
     assert peaks[1] < 20 * sound.nbytes + 8 * 20 * (m + n) + 2**26
+
+
+def spoken(n, pause, rng):
+    """A recording with digital silence in between."""
+    sound = a_recording(n, seed=rng.integers(100))
+    for start, length in pause:
+        sound[start : start + length] = 0
+    return sound
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 3000), st.integers(300, 1200)), max_size=3),
+    st.sampled_from([(128, 64), (100, 50), (128, 32), (64, 64), (90, 31)]),
+    st.booleans(),
+)
+def test_columns_and_rows_that_were_dropped_leave_the_sounds_as_they_are(
+    tmp_path_factory, pauses, windows, transpose
+):
+    """The same factors, with and without the frames and frequencies in which there is nothing."""
+    folder = tmp_path_factory.mktemp("dropped")
+    sound = spoken(4000, pauses, np.random.default_rng(0))
+    file = write(folder / "x.wav", sound, "FLOAT")
+    options = dict(zip(("window", "hop"), windows, strict=True))
+    whole = read(file, transpose=transpose, **options)
+    dropped = {"drop_zero_columns": True, "drop_zero_rows": True}
+    kept = read(file, transpose=transpose, **options, **dropped)
+    assert whole.X.shape == kept.X.shape or pauses
+    result = nmf(whole.X, 2, max_iter=20)
+    W, H = result.W * whole.X.any(axis=1)[:, None], result.H * whole.X.any(axis=0)
+    fits = [replace(result, W=W, H=H)]
+    fits.append(replace(result, W=W[whole.X.any(axis=1)], H=H[:, whole.X.any(axis=0)]))
+    expected, found = (
+        list(stems(Source(fit, data), RATE, sound))
+        for fit, data in zip(fits, (whole, kept), strict=True)
+    )
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("side", ["rows", "columns"])
+def test_what_has_no_row_or_column_is_in_the_rest(tmp_path, side):
+    """Entries are left out though there is sound in them."""
+    file = write(tmp_path / "x.wav", a_recording(4000))
+    data = read(file, window=100, hop=50)
+    result = nmf(data.X, 2, max_iter=20)
+    kept = np.r_[1, 3:17, 21:30]
+    axis = replace(getattr(data, side), values=getattr(data, side).values[kept])
+    part = replace(data, X=None, **{side: axis})
+    factors = {"W": result.W[kept]} if side == "rows" else {"H": result.H[:, kept]}
+    export.write(replace(result, **factors), part, tmp_path / "out", "audio")
+    found = assert_adds_up(file, tmp_path / "out")
+    assert np.abs(found["rest"]).max() > 0.01
+    zeros = np.ones(data.X.shape[side == "columns"], dtype=bool)
+    zeros[kept] = False
+    name = "W" if side == "rows" else "H"
+    silent = getattr(result, name).copy()
+    silent[(zeros if side == "rows" else (slice(None), zeros))] = 0
+    sound = soundfile.read(file, always_2d=True)[0]
+    for k, expected in enumerate(
+        stems(Source(replace(result, **{name: silent}), data), RATE, sound)
+    ):
+        np.testing.assert_allclose(found[f"component-{k + 1:02}"], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("rate", [RATE // 2 + 1, 7999, 3])
+def test_a_recording_that_is_another_one_now_is_refused(tmp_path, rate):
+    file = write(tmp_path / "x.wav", a_recording(4000))
+    data = read(file, window=100, hop=50)
+    result = nmf(data.X, 2, max_iter=20)
+    write(file, a_recording(4000), rate=rate)
+    with pytest.raises(ValueError, match=r"not those of a spectrogram of .*: fit the recording"):
+        export.write(result, data, tmp_path / "out", "audio")

@@ -1,4 +1,5 @@
 import itertools
+import re
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ import nmfmerge
 from nmfmerge import export
 from nmfmerge.datasets import Axis, Dataset
 from nmfmerge.io import read
+from nmfmerge.io.options import OPTIONS
 
 HEIGHT, WIDTH, FRAMES = 9, 7, 40
 
@@ -164,3 +166,14 @@ def test_without_tifffile_the_rest_is_written(tmp_path, rng, monkeypatch):
     left_out = export.write(nmfmerge.nmf(X, 2), data, tmp_path)
     assert left_out == {"maps": 'writing maps.tif needs tifffile: pip install "nmfmerge[images]"'}
     assert (tmp_path / "traces.csv").exists()
+
+
+@pytest.mark.parametrize("command_name", ["fit", "info"])
+def test_axes_of_pixels_counted_from_the_last_are_taken_as_the_help_says(
+    tmp_path, command, command_name
+):
+    np.save(tmp_path / "cube.npy", np.random.default_rng(0).random((7, 4, 5)))
+    option = re.search(r"--pixel-axes=-\d,-\d", OPTIONS["pixel_axes"].description).group()
+    options = ["-r", 2, "--no-report", "-o", tmp_path / "f"] if command_name == "fit" else []
+    code, _, err = command(command_name, tmp_path / "cube.npy", option, *options)
+    assert (code, err) == (0, "")

@@ -2,9 +2,12 @@
 
 import csv
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nmfmerge import export, folder, nmf, nmf_merge
 from nmfmerge.cli import main
@@ -212,6 +215,34 @@ def test_m_over_z_without_bins_are_not_called_bins(tmp_path):
     assert "m/z" in lines_of(tmp_path / "peaks.csv")[0]
     assert "base peak m/z" in lines_of(tmp_path / "components.csv")[0]
     assert "bins" not in (tmp_path / "spectra.msp").read_text("utf-8")
+
+
+@given(
+    st.sampled_from([1.0, 0.1, 0.01, 0.3, 1.00045]),
+    st.integers(0, 200_000),
+    st.sets(st.integers(2, 5000), max_size=30),
+)
+def test_bins_of_which_some_were_dropped_are_bins(width, first, more):
+    kept = np.array(sorted({0, 1} | more))
+    axis = Axis("m/z", width * (np.arange(first, first + 5001) + 0.5)[kept])
+    data = Dataset("x", None, None, axis, Axis("scan", np.arange(3)))
+    assert bin_width(data) == pytest.approx(width, rel=1e-9)
+    if len(kept) > 2:
+        off = axis.values + np.eye(len(kept))[-1] * 0.01 * width  # the last is no multiple
+        assert bin_width(replace(data, rows=Axis("m/z", off))) is None
+
+
+@pytest.mark.parametrize("transpose", [False, True])
+def test_tables_and_spectra_tell_of_bins_though_some_were_dropped(tmp_path, transpose):
+    X = np.random.default_rng(0).random((6, 8))
+    centres = Axis("m/z", np.array([100.5, 101.5, 104.5, 105.5, 110.5, 120.5]))
+    data = Dataset("run", X, None, centres, Axis("retention time", np.arange(8.0), "s"))
+    if transpose:
+        data = replace(data, X=X.T, rows=data.columns, columns=data.rows)
+    export.write(nmf(data.X, 2), data, tmp_path)
+    assert "m/z (bin centre)" in lines_of(tmp_path / "peaks.csv")[0]
+    assert "base peak m/z (bin centre)" in lines_of(tmp_path / "components.csv")[0]
+    assert "centres of bins of 1 Da" in (tmp_path / "spectra.msp").read_text("utf-8")
 
 
 @pytest.mark.parametrize("axes", [("pixel", "time"), ("gene", "cell"), ("row", "column")])

@@ -128,19 +128,19 @@ def test_scanpy_ranks_the_genes_of_components_by_specificity(fitted, quiet_scanp
         expected = top[top["component"] == k + 1]
         n = min(len(ranked), len(expected))
         assert n > 5
-        assert ranked["names"].tolist()[:n] == expected["name"].tolist()[:n]
+        assert ranked["names"].tolist()[:n] == expected["gene"].tolist()[:n]
         places = [GENES.index(name) for name in ranked["names"]]
         np.testing.assert_allclose(ranked["scores"], scores[places, k], rtol=1e-6)
         assert ranked["pvals"].isna().all()
     sc.pl.rank_genes_groups(back, key="rank_genes_nmf", n_genes=4, show=False)
     figure = sc.plotting._utils.plt.gcf()
     drawn = [text.get_text() for axes in figure.axes for text in axes.texts]
-    assert drawn == [name for _, part in top.groupby("component") for name in part["name"][:4]]
+    assert drawn == [name for _, part in top.groupby("component") for name in part["gene"][:4]]
     sc.pl.rank_genes_groups_dotplot(
         back, key="rank_genes_nmf", n_genes=3, dendrogram=False, show=False
     )
     pd.testing.assert_frame_equal(
-        back.uns["nmf"]["top_genes"].astype({"component": int}).reset_index(drop=True),
+        back.uns["nmf"]["top_genes"].reset_index(drop=True),
         top,
         check_dtype=False,
     )
@@ -195,9 +195,106 @@ def test_cells_and_genes_are_matched_by_name(adata, written):
     order = np.random.default_rng(1).permutation(60)
     shuffled = export.to_anndata(result, data, adata[order].copy())
     np.testing.assert_array_equal(shuffled.obsm["X_nmf"], result.W[order])
-    renamed = adata.copy()
-    renamed.obs_names = [f"other{i}" for i in range(60)]
-    np.testing.assert_array_equal(export.to_anndata(result, data, renamed).obsm["X_nmf"], result.W)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda names: [f"other {name}" for name in names],
+        lambda names: [*names[1:], names[1]],  # one is there twice, one is not
+        lambda names: names[: len(names) // 2] * 2,
+    ],
+    ids=["other", "one", "half"],
+)
+@pytest.mark.parametrize("side", ["obs_names", "var_names"])
+def test_an_anndata_of_other_cells_or_genes_is_refused(adata, written, change, side):
+    """Also where there are as many of them."""
+    data = read(written)
+    result = nmfmerge.nmf(data.X, 2)
+    setattr(adata, side, change(CELLS if side == "obs_names" else GENES))
+    with pytest.raises(ValueError, match="not all among them by a name of their own"):
+        export.to_anndata(result, data, adata)
+
+
+def repeat_names(adata, rng, n_names):
+    """Give the genes of an AnnData so few names that some of them are the same."""
+    adata.var_names = [f"G{i}" for i in rng.integers(0, n_names, adata.n_vars)]
+    assert not adata.var_names.is_unique
+
+
+@pytest.mark.filterwarnings("ignore:Variable names are not unique")
+@pytest.mark.parametrize("n_names", [1, 5, 30])
+def test_repeated_names_go_by_order_and_another_order_is_refused(adata, tmp_path, rng, n_names):
+    repeat_names(adata, rng, n_names)
+    adata.write_h5ad(tmp_path / "b.h5ad")
+    data = read(tmp_path / "b.h5ad")
+    result = nmfmerge.nmf(data.X, 2)
+    made = export.to_anndata(result, data, adata.copy())
+    np.testing.assert_array_equal(made.varm["NMF"], result.H.T)
+    if n_names > 1:
+        with pytest.raises(ValueError, match="adata has 40 genes and the fit has 40"):
+            export.to_anndata(result, data, adata[:, ::-1].copy())
+
+
+@pytest.mark.filterwarnings("ignore:Variable names are not unique")
+@pytest.mark.filterwarnings("ignore:Observation names are not unique")
+@pytest.mark.parametrize("options", [(), ("--layer", "logs"), ("--transpose",)])
+@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize("named", [False, True])
+def test_repeated_names_with_zeros_dropped_find_their_places(
+    adata, written, fitted, rng, tmp_path, options, dense, named
+):
+    zero = np.sort(rng.choice(40, 7, replace=False))
+    X = adata.X.toarray()
+    X[:, zero] = 0
+    X[[4, 9]] = 0
+    adata.X = X if dense else sp.csr_matrix(X)
+    adata.layers["logs"] = np.log1p(X)
+    if "logs" in options:
+        adata.X = np.ones_like(X)  # only the layer tells
+    repeat_names(adata, rng, 12)
+    adata.obs_names = ["same"] * 60
+    adata.write_h5ad(written)
+    if named:
+        side = "--row-names" if "--transpose" in options else "--column-names"
+        (tmp_path / "mine.txt").write_text("\n".join(f"mine{i}" for i in range(40)))
+        options = (*options, side, str(tmp_path / "mine.txt"))
+    folder = fitted("--drop-zero-columns", "--drop-zero-rows", *options)
+    back = anndata.read_h5ad(folder / "result.h5ad")
+    factors = np.load(folder / "factors.npz")
+    W, H = factors["W"], factors["H"].T
+    cells, genes = (H, W) if "--transpose" in options else (W, H)
+    kept = np.setdiff1d(np.arange(40), zero)
+    np.testing.assert_array_equal(back.varm["NMF"][kept], genes)
+    assert not back.varm["NMF"][zero].any()
+    np.testing.assert_array_equal(back.obsm["X_nmf"][np.setdiff1d(np.arange(60), [4, 9])], cells)
+
+
+@pytest.mark.parametrize("few", [0, 1, 3])
+def test_a_component_with_few_genes_takes_none_from_the_others(
+    adata, written, few, quiet_scanpy, tmp_path
+):
+    from dataclasses import replace
+
+    sc, data = quiet_scanpy, read(written)
+    result = nmfmerge.nmf(data.X, 3)
+    H = result.H + 0.01
+    H[1, few:] = 0
+    made = export.to_anndata(replace(result, H=H), data, adata)
+    made.write_h5ad(tmp_path / "b.h5ad")
+    back = anndata.read_h5ad(tmp_path / "b.h5ad")
+    for k in range(3):
+        ranked = sc.get.rank_genes_groups_df(back, group=str(k + 1), key="rank_genes_nmf")
+        assert sorted(ranked["names"]) == sorted(GENES)
+        weights = back.varm["NMF"][[GENES.index(name) for name in ranked["names"]], k]
+        n = few if k == 1 else 40
+        assert (weights[:n] > 0).all()
+        assert (np.diff(ranked["scores"][:n]) <= 0).all()
+        assert not weights[n:].any()
+        assert (ranked["scores"][n:] == 0).all()
+    sc.pl.rank_genes_groups(back, key="rank_genes_nmf", n_genes=4, show=False)
+    axes = sc.plotting._utils.plt.gcf().axes
+    assert [len(one.texts) for one in axes] == [4, 4, 4]
 
 
 def test_a_file_of_which_a_part_cannot_be_read_gives_a_new_anndata(adata, written, fitted):
@@ -217,7 +314,7 @@ def test_a_fit_is_not_lost_for_an_export_that_fails(
     def fail(*_, **__):
         raise KeyError("what")
 
-    monkeypatch.setattr("nmfmerge.export.single_cell.to_anndata", fail)
+    monkeypatch.setattr("nmfmerge.export.single_cell._put", fail)
     code, out, _ = command("fit", written, "-r", 3, "--no-report", "-o", tmp_path / "f")
     assert code == 0
     assert "not written: the export 'anndata' failed ('what')" in out

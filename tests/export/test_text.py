@@ -61,16 +61,16 @@ def test_words_of_topics_come_out_of_every_kind_of_file(
     code, _, err = command("fit", path, "-r", 3, "--no-report", "-o", out, *options)
     assert (code, err) == (0, "")
     top = pd.read_csv(out / "top-words.csv")
-    found = {frozenset(part["name"][:4]) for _, part in top.groupby("component")}
+    found = {frozenset(part["word"][:4]) for _, part in top.groupby("component")}
     assert found == {frozenset(topic) for topic in TOPICS}
     W, H = (np.load(out / "factors.npz")[name] for name in "WH")
-    heaviest = top.loc[top.groupby("component")["weight"].idxmax(), "name"]
+    heaviest = top.loc[top.groupby("component")["weight"].idxmax(), "word"]
     assert (heaviest == "thing").sum() >= 2  # which weight alone would put first
     documents = pd.read_csv(out / "top-documents.csv")
     for k, part in documents.groupby("component"):
-        topics = {int(name.split()[1]) % 3 for name in part["name"][:10]}
+        topics = {int(name.split()[1]) % 3 for name in part["document"][:10]}
         assert len(topics) == 1
-        place = names.index(part["name"].iloc[0])
+        place = names.index(part["document"].iloc[0])
         assert part["weight"].iloc[0] == pytest.approx(W[place, k - 1], rel=1e-8)
     assert H.shape == (3, len(words))
 
@@ -129,4 +129,4 @@ def test_names_are_found_again_from_another_folder(tmp_path, command, rng, monke
     monkeypatch.setattr("nmfmerge.cli.merge.pages", lambda fit, *rest, **options: {})
     code, _, err = command("merge", "data/x.npy.nmf", "-r", 2, "-o", "two")
     assert (code, err) == (0, "")
-    assert set(pd.read_csv("two/top-rows.csv")["name"]) <= {f"n{i}" for i in range(12)}
+    assert set(pd.read_csv("two/top-rows.csv")["row"]) <= {f"n{i}" for i in range(12)}

@@ -158,3 +158,15 @@ def test_wavelengths_go_to_the_side_that_is_not_pixels(tmp_path, path, refused):
 def test_options_that_say_nothing_are_refused(path, options, words):
     with pytest.raises(ValueError, match=words):
         read(path, **options)
+
+
+def test_no_full_stop_stands_before_a_semicolon(tmp_path):
+    """Descriptions of readers are sentences, to which others are added."""
+    from scipy.io import wavfile
+
+    sound = np.random.default_rng(0).standard_normal(4000).astype(np.float32)
+    sound[1000:3000] = 0
+    wavfile.write(tmp_path / "x.wav", 8000, sound)
+    data = read(tmp_path / "x.wav", window=100, drop_zero_columns=True)
+    assert data.description.startswith("Amplitude spectrogram; ")
+    assert data.description.endswith(" columns that are all zero were dropped")

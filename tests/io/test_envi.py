@@ -76,3 +76,12 @@ def test_incomplete_images_are_refused(write, refused, cut):
 
 def test_without_spectral_the_command_is_given(write, needs):
     needs(write(), "spectral", "spectral", "hyperspectral")
+
+
+@pytest.mark.parametrize("suffix", [".img", ".dat", ".bin", ""])
+@pytest.mark.parametrize("style", ["{stem}.hdr", "{stem}{suffix}.hdr"])
+def test_the_data_of_a_header_lead_to_the_header(tmp_path, refused, suffix, style):
+    (tmp_path / f"samson{suffix}").write_bytes(b"data")
+    header = tmp_path / style.format(stem="samson", suffix=suffix)
+    header.write_text("ENVI\n")
+    refused(tmp_path / f"samson{suffix}", f"has its header in {header}: name that file")

@@ -2,11 +2,13 @@
 
 The spectrogram of the recording, with its own phase, is shared out by Wiener masks: each component
 gets the part that its square has in the sum of the squares of all. The sounds add up to the
-recording, with ``audio/rest.wav`` where the model has nothing.
+recording, with ``audio/rest.wav`` where the model has nothing, as in columns that were left out.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +20,8 @@ from nmfmerge.io.audio import is_recording, read_samples
 from nmfmerge.io.memory import memory_for
 
 _BLOCK = 2**20  # values of the spectrogram that are handled at once
+_WIDEST = 2**22  # samples of the widest window that is told by its frequencies
+_WHOLE = 0.01  # of a sample, by which rounded times may differ from whole ones
 _SILENT = 1e-9  # of the loudest sample; below is rounding
 
 
@@ -25,6 +29,17 @@ def is_of_recording(data: Dataset) -> bool:
     """Whether data are the spectrogram of a recording that can be read again."""
     axes = {(axis.name, axis.unit) for axis in (data.rows, data.columns)}
     return axes == {("frequency", "Hz"), ("time", "s")} and is_recording(Path(data.source))
+
+
+def _other_axes(data: Dataset) -> str:
+    """What is wrong with the axes of a recording."""
+    if not is_recording(Path(data.source)):
+        return ""
+    found = " and ".join(repr(axis.label) for axis in (data.rows, data.columns))
+    return (
+        f"axes that are 'frequency (Hz)' and 'time (s)', and those of {data.source} are {found}: "
+        "do not rename them"
+    )
 
 
 def write_stems(folder: Path, source: Source) -> None:
@@ -67,35 +82,69 @@ def stems(source: Source, rate: int, sound: np.ndarray) -> Iterator[np.ndarray]:
     W, Ht = source.result.W, source.result.H.T
     spectra, gains = (W, Ht) if data.rows.name == "frequency" else (Ht, W)
     frequency, time = _axes(data)
-    frames = _Frames(len(sound), *window_and_hop(frequency, time, rate), len(time.values))
-    squares = _squares(spectra, gains)
+    window, hop = window_and_hop(frequency, time, rate)
+    bins = _numbers(frequency.values * window / rate)
+    frames = _Frames(len(sound), window, hop, _numbers(time.values * rate / hop))
+    fits = window <= len(sound) and _are_whole(time.values * rate)
+    if not fits or bins.max() > window // 2 or frames.numbers.max() >= frames.whole:
+        raise ValueError(
+            f"the axes of {data.name!r} are not those of a spectrogram of {data.source} with "
+            f"{rate} samples in a second: fit the recording again"
+        )
+    spectra, gains = _squares(spectra, gains)
+    spectra = _placed(spectra, bins, window // 2 + 1)
+    gains = _placed(gains, np.arange(len(gains)), len(gains) + 1)  # one for frames with no model
     signals, overlap = frames.padded(sound.T), frames.overlap()
     for k in range(source.result.n_components):
-        stem = _stem(signals, frames, *squares, k)
+        stem = _stem(signals, frames, spectra, gains, k)
         stem /= overlap
         yield frames.cut(stem).T
 
 
 def window_and_hop(frequency: Axis, time: Axis, rate: int) -> tuple[int, int]:
-    """Samples in a window of the spectrogram and from one to the next, by the steps of its axes."""
-    window = round(rate / float(frequency.values[1] - frequency.values[0]))
-    if len(time.values) < 2:
-        return window, window
-    return window, max(1, round(float(time.values[1] - time.values[0]) * rate))
+    """Samples in a window of the spectrogram and from one to the next, by its axes.
+
+    Frequencies are multiples of the rate over the window, times are multiples of the hop over the
+    rate; some of them may have been left out.
+    """
+    parts = [Fraction(value / rate).limit_denominator(_WIDEST) for value in frequency.values]
+    window = math.lcm(*(part.denominator for part in parts))
+    hop = math.gcd(*_numbers(time.values * rate).tolist())
+    return window, hop or window
 
 
-@dataclass(frozen=True)
+def _numbers(values: np.ndarray) -> np.ndarray:
+    return np.rint(values).astype(np.int64)
+
+
+def _are_whole(values: np.ndarray) -> bool:
+    return bool(np.abs(values - np.rint(values)).max() < _WHOLE)
+
+
+def _placed(F: np.ndarray, places: np.ndarray, n: int) -> np.ndarray:
+    """The rows of a factor at their places among n, zeros elsewhere."""
+    placed = np.zeros((n, F.shape[1]))
+    placed[places] = F
+    return placed
+
+
+@dataclass(frozen=True, eq=False)
 class _Frames:
     """The windows of a recording: those of its spectrogram, and more to cover both ends.
 
     Frame 0 begins at the first sample. Frames before it and after the last whole one have the
-    masks of the nearest frame of the spectrogram.
+    masks of the nearest whole one.
     """
 
     n_samples: int
     window: int
     hop: int
-    n_columns: int
+    numbers: np.ndarray  # of the frames that the columns of the spectrogram are
+
+    @property
+    def whole(self) -> int:
+        """Number of frames that the recording fills."""
+        return (self.n_samples - self.window) // self.hop + 1
 
     @property
     def first(self) -> int:
@@ -134,8 +183,10 @@ class _Frames:
             yield np.arange(start, min(start + step, self.count))
 
     def columns(self, frames: np.ndarray) -> np.ndarray:
-        """The column of the spectrogram whose mask each frame has."""
-        return np.clip(frames + self.first, 0, self.n_columns - 1)
+        """The column of the spectrogram whose mask each frame has; −1 where it was left out."""
+        column_of = np.full(self.whole, -1)
+        column_of[self.numbers] = np.arange(len(self.numbers))
+        return column_of[np.clip(frames + self.first, 0, self.whole - 1)]
 
     def overlap(self) -> np.ndarray:
         """Sum of the squares of all windows at each sample; one where there is no window."""
@@ -201,4 +252,5 @@ EXPORT = Export(
     write_stems,
     on_request=True,
     needs="a recording, a .wav, .flac or .ogg file",
+    why_not=_other_axes,
 )

@@ -49,6 +49,9 @@ class Export:
         Whether it is written only when it is asked for by name.
     needs : str
         What it is made from, for messages, if it is written on request.
+    why_not : callable or None
+        ``why_not(data)`` says what these data lack, if there is more to say than ``needs``: after
+        "needs", to the end of the sentence; else an empty string.
     """
 
     name: str
@@ -57,3 +60,4 @@ class Export:
     write: Callable[[Path, Source], None]
     on_request: bool = False
     needs: str = ""
+    why_not: Callable[[Dataset], str] | None = None

@@ -35,10 +35,11 @@ def check_requested(data: Dataset, names: Collection[str], flag: str = "") -> No
     for name in names:
         if name not in EXPORTS:
             raise ValueError(f"{name!r} is not an export: choose from {', '.join(EXPORTS)}")
-        if not EXPORTS[name].suits(data):
-            raise ValueError(
-                f"{flag}{name} needs {EXPORTS[name].needs}, and {data.source or data.name} is none"
-            )
+        export = EXPORTS[name]
+        if not export.suits(data):
+            lacking = export.why_not(data) if export.why_not else ""
+            lacking = lacking or f"{export.needs}, and {data.source or data.name} is none"
+            raise ValueError(f"{flag}{name} needs {lacking}")
 
 
 def write(

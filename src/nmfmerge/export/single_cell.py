@@ -13,7 +13,7 @@ from nmfmerge.export.base import Export, Source
 from nmfmerge.io.errors import library
 from nmfmerge.metrics import shares, specificity
 from nmfmerge.result import Factorization
-from nmfmerge.specific import TopName, component_name, order_by, top_names
+from nmfmerge.specific import component_name, heads_of, order_by, top_names
 
 _RANKED = 100  # genes of each component in uns["rank_genes_nmf"]
 _TINY = 1e-9  # added to both sides of a ratio, as scanpy does
@@ -37,7 +37,8 @@ def to_anndata(
         What was factorized, as `nmfmerge.io.read` gave it: one axis is "cell", the other "gene".
     adata : AnnData, optional
         Where to put it; by default a new one is made of X and the names. Cells and genes that
-        ``data`` does not have, because they are all zero, get zeros. They are matched by name.
+        ``data`` does not have, because they are all zero, get zeros. They are matched by name,
+        and by order where names are repeated and the same from first to last.
     layer : str, optional
         The layer of ``adata`` that was fitted, to be recorded.
     settings : mapping, optional
@@ -49,22 +50,34 @@ def to_anndata(
         With ``obsm["X_nmf"]`` (cells × components) and ``varm["NMF"]`` (genes × components), whose
         product is the fit; ``obs["nmf"]``, the component that has most of each cell;
         ``uns["nmf"]`` with fitting_error (percent), n_components, names, shares (percent),
-        top_genes (a table: component, rank, name, weight, specificity), settings, layer and
-        version; and ``uns["rank_genes_nmf"]``, the genes of each component by specificity, for
-        ``sc.pl.rank_genes_groups(adata, key="rank_genes_nmf")`` and the like.
+        top_genes (a table: component, component name, rank, gene, weight, specificity), settings,
+        layer and version; and ``uns["rank_genes_nmf"]``, the genes of each component by
+        specificity, for ``sc.pl.rank_genes_groups(adata, key="rank_genes_nmf")`` and the like.
     """
     if not is_single_cell(data):
         raise ValueError(
             f"data={data.name!r} has {data.rows.name!r} and {data.columns.name!r}: expected 'cell' "
             "and 'gene', as the readers of .h5ad and 10x files name their axes"
         )
+    return _put(result, data, adata, layer, settings)
+
+
+def _put(
+    result: Factorization,
+    data: Dataset,
+    adata: Any,
+    layer: str | None,
+    settings: Mapping[str, Any] | None,
+    renamed: bool = False,
+) -> Any:
+    """Put a fit into an AnnData; see `to_anndata`, and `_places` for ``renamed``."""
     result = result.numpy()
     if adata is None:
         adata = _new(data)
     cells, genes = (result.W, result.H.T) if _cells_first(data) else (result.H.T, result.W)
     of_cells, of_genes = _axes(data)
-    cells = _placed(cells, of_cells, adata.obs_names, "cells")
-    genes = _placed(genes, of_genes, adata.var_names, "genes")
+    cells = _placed(cells, _places(of_cells, adata, layer, renamed), adata.n_obs)
+    genes = _placed(genes, _places(of_genes, adata, layer, renamed), adata.n_vars)
     names = [component_name(result, k) for k in range(result.n_components)]
     adata.obsm["X_nmf"], adata.varm["NMF"] = cells, genes
     adata.obs["nmf"] = _most(cells * genes.sum(axis=0), names)
@@ -98,22 +111,56 @@ def _new(data: Dataset) -> Any:
         return anndata.AnnData(X.tocsr() if hasattr(X, "tocsr") else X, obs=obs, var=var)
 
 
-def _placed(F: np.ndarray, axis: Axis, names: Any, what: str) -> np.ndarray:
-    """The rows of a factor at their places in an AnnData, zeros where it has none.
-
-    Places go by name; where names are not those of the AnnData, or not unique, by order.
-    """
-    places = names.get_indexer(axis.values.astype(str)) if names.is_unique else np.array([-1])
-    if (places < 0).any() or len(np.unique(places)) < len(F):
-        if len(F) == len(names):
-            return np.array(F)
-        raise ValueError(
-            f"adata has {len(names)} {what} and the fit has {len(F)}, which are not all among them "
-            "by a name of their own: give the AnnData that was fitted"
-        )
-    placed = np.zeros((len(names), F.shape[1]), F.dtype)
+def _placed(F: np.ndarray, places: np.ndarray, n: int) -> np.ndarray:
+    """The rows of a factor at their places among n, zeros elsewhere."""
+    placed = np.zeros((n, F.shape[1]), F.dtype)
     placed[places] = F
     return placed
+
+
+def _places(axis: Axis, adata: Any, layer: str | None, renamed: bool) -> np.ndarray:
+    """Where the cells or genes of a fit are in an AnnData.
+
+    By order where the names are the same from first to last, of all or of those that are not all
+    zero; by name where each name is there once. With ``renamed`` also by order if no name is the
+    same: then the names were given when the AnnData was read.
+    """
+    what, names = ("cells", adata.obs_names) if axis.name == "cell" else ("genes", adata.var_names)
+    own, names = axis.values.astype(str), np.asarray(names, dtype=np.str_)
+    everything = np.arange(len(names))
+    if np.array_equal(own, names):
+        return everything
+    by_name = _by_name(own, names)
+    if by_name is not None:
+        return by_name
+    filled = np.flatnonzero(_filled(adata, layer, axis.name))
+    if np.array_equal(own, names[filled]):
+        return filled
+    if renamed and not np.isin(own, names).any():
+        for places in (everything, filled):
+            if len(places) == len(own):
+                return places
+    raise ValueError(
+        f"adata has {len(names)} {what} and the fit has {len(own)}, which are not all among them "
+        "by a name of their own: give the AnnData that was fitted"
+    )
+
+
+def _by_name(own: np.ndarray, names: np.ndarray) -> np.ndarray | None:
+    """The place of each name; None where one is not there, or there more than once."""
+    order = np.argsort(names, kind="stable")
+    first, end = (np.searchsorted(names, own, side, sorter=order) for side in ("left", "right"))
+    if (end - first != 1).any() or len(np.unique(own)) < len(own):
+        return None
+    return order[first]
+
+
+def _filled(adata: Any, layer: str | None, axis: str) -> np.ndarray:
+    """Which cells or genes are not all zero."""
+    X = adata.X if layer is None else adata.layers.get(layer)
+    if X is None:
+        return np.ones(adata.n_obs if axis == "cell" else adata.n_vars, dtype=bool)
+    return np.asarray((X != 0).sum(axis=int(axis == "cell"))).ravel() > 0
 
 
 def _most(parts: np.ndarray, names: list[str]) -> Any:
@@ -131,13 +178,14 @@ def _facts(
     settings: Mapping[str, Any],
 ) -> dict[str, Any]:
     pandas = library("pandas", "AnnData", "pandas", "single-cell", doing="writing")
+    top = top_names(result, data, "gene")
     facts = {
         "fitting_error": float(result.fitting_error),
         "n_components": int(result.n_components),
         "names": np.array(names, dtype=object),
         "shares": shares(result.W, result.H),
         "status": str(result.status),
-        "top_genes": pandas.DataFrame(top_names(result, data, "gene"), columns=TopName._fields),
+        "top_genes": pandas.DataFrame(list(map(tuple, top)), columns=heads_of(_axes(data)[1])),
         "settings": {name: _plain(value) for name, value in settings.items() if value is not None},
         "version": version("nmfmerge"),
     }
@@ -153,14 +201,15 @@ def _ranked(genes: np.ndarray, gene_names: np.ndarray, names: list[str]) -> dict
     """The genes of each component in the layout of `scanpy.tl.rank_genes_groups`.
 
     The scores are specificities; a logarithm of 2 is that of the gene's part in the component
-    over its mean part in the others. There is no test, and p values are NaN.
+    over its mean part in the others. There is no test, and p values are NaN. Genes that a
+    component does not have come last, with score 0.
     """
-    scores, groups = specificity(genes), _unique(names)
+    scores, groups = np.where(genes > 0, specificity(genes), 0), _unique(names)
     parts = genes / np.where(genes.any(axis=0), genes.sum(axis=0), 1)
     others = (parts.sum(axis=1, keepdims=True) - parts) / max(1, len(names) - 1)
     changes = np.log2((parts + _TINY) / (np.maximum(others, 0) + _TINY))
-    n = min(_RANKED, *((genes[:, k] > 0).sum() for k in range(len(names))), len(genes))
-    orders = [order_by(scores[:, k], genes[:, k], n) for k in range(len(names))]
+    n = min(_RANKED, len(genes))
+    orders = [_order_all(scores[:, k], genes[:, k])[:n] for k in range(len(names))]
     columns: dict[str, list[np.ndarray]] = {
         "names": [gene_names[order] for order in orders],
         "scores": [scores[order, k].astype("f4") for k, order in enumerate(orders)],
@@ -172,6 +221,11 @@ def _ranked(genes: np.ndarray, gene_names: np.ndarray, names: list[str]) -> dict
         "groupby": "nmf", "reference": "rest", "method": "specificity", "use_raw": False,
     }  # fmt: skip
     return {"params": params} | {name: _records(groups, values) for name, values in columns.items()}
+
+
+def _order_all(scores: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """All genes of a component, as `order_by` has them, then those without a weight."""
+    return np.concatenate([order_by(scores, weights, len(weights)), np.flatnonzero(weights <= 0)])
 
 
 def _records(names: list[str], columns: list[np.ndarray]) -> np.ndarray:
@@ -203,12 +257,13 @@ def _write(folder: Path, source: Source) -> None:
     reading = source.about.get("reading", {})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of names that are not unique, and of old files
-        adata = to_anndata(
+        adata = _put(
             source.result,
             source.data,
             _read_whole(anndata, source.file),
-            layer=reading.get("layer"),
-            settings=source.about.get("settings"),
+            reading.get("layer"),
+            source.about.get("settings"),
+            renamed=True,
         )
         adata.write_h5ad(folder / "result.h5ad")
 

@@ -14,8 +14,9 @@ from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.io.build import UNNAMED
 from nmfmerge.io.cubes import whole_pair
 from nmfmerge.io.errors import FormatError
+from nmfmerge.io.ids import are_ids, name_ids
 from nmfmerge.io.memory import Memory
-from nmfmerge.io.names import name_side, read_lines
+from nmfmerge.io.names import joined, name_side, read_lines
 
 SIDES = ("rows", "columns")
 ADJUSTMENTS = (
@@ -24,8 +25,10 @@ ADJUSTMENTS = (
 )  # fmt: skip
 
 
-def adjust(data: Dataset, given: Mapping[str, Any], memory: Memory) -> Dataset:
-    """Apply the options of `ADJUSTMENTS` that are given."""
+def adjust(
+    data: Dataset, given: Mapping[str, Any], memory: Memory, *, has_ids: bool = False
+) -> Dataset:
+    """Apply the options of `ADJUSTMENTS` that are given; numbers of rows and columns may be ids."""
     for side in SIDES:
         if side in given:
             data = replace(data, **{side: replace(getattr(data, side), name=given[side])})
@@ -48,7 +51,9 @@ def adjust(data: Dataset, given: Mapping[str, Any], memory: Memory) -> Dataset:
         )
     for side, option in zip(SIDES, ("row_names", "column_names"), strict=True):
         if option in given:
-            data = name_side(data, side, option, given[option], memory)
+            by_id = has_ids and are_ids(getattr(data, side))
+            give_names = name_ids if by_id else name_side
+            data = give_names(data, side, option, given[option], memory)
     for side in SIDES:
         if given.get(f"drop_zero_{side}"):
             data = _without_zeros(data, side, memory.path)
@@ -187,5 +192,5 @@ def _without_zeros(data: Dataset, side: str, path: Path) -> Dataset:
         data,
         X=X[filled] if axis else X[:, filled],
         **changed,
-        description="; ".join(text for text in (data.description, told) if text),
+        description=joined(data.description, told),
     )

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from nmfmerge.datasets.base import Axis, Dataset
-from nmfmerge.datasets.convert import bin_index, read_andi_run
+from nmfmerge.datasets.convert import bin_index, bin_number, read_andi_run, rounding
 from nmfmerge.io.build import build
 from nmfmerge.io.errors import FormatError
 from nmfmerge.io.memory import Memory
@@ -106,7 +106,7 @@ class _Run:
         if not _between(np.array([scan.seconds]), self.time_min, self.time_max)[0]:
             return
         inside = _between(masses, self.mz_min, self.mz_max)
-        number = np.floor((masses[inside] - (self.mz_min or 0.0)) / self.mz_bin)
+        number = bin_number(masses[inside], self.mz_min or 0.0, self.mz_bin)
         if len(number) and np.abs(number).max() > _LARGEST:
             raise FormatError(
                 f"{self.path} has an m/z of {np.abs(masses).max():g}, too large for bins of "
@@ -130,7 +130,7 @@ class _Run:
             wanted = _count(low, self.mz_max, self.mz_bin)
         n = self._affordable(wanted)
         seconds, column = self._columns()
-        row = np.minimum(filled - first, n - 1)  # the last bin has its upper edge
+        row = np.clip(filled - first, 0, n - 1)  # the last bin has its upper edge
         at = row, np.repeat(column, [len(one) for one in self.filled])
         X: Any = sp.coo_matrix((np.concatenate(self.sums), at), (n, len(seconds))).tocsr()
         X.eliminate_zeros()
@@ -154,11 +154,11 @@ class _Run:
         if self.time_bin is None:
             return times, np.arange(len(times))
         low = times.min() if self.time_min is None else self.time_min
-        wanted = (times.max() - low) // self.time_bin + 1
+        wanted = float(bin_number(times, low, self.time_bin).max()) + 1
         if self.time_max is not None:
             wanted = _count(low, self.time_max, self.time_bin)
         n = self._affordable(wanted)
-        column = np.minimum(bin_index(times, low, self.time_bin, n), n - 1)
+        column = np.clip(bin_index(times, low, self.time_bin, n), 0, n - 1)
         return _centres(low, self.time_bin, n), column
 
     def _affordable(self, n_bins: float) -> int:
@@ -188,9 +188,10 @@ def _count(low: float, high: float, width: float) -> float:
 
 
 def _between(values: np.ndarray, low: float | None, high: float | None) -> np.ndarray:
+    """Which values are in a range, both ends included; rounding puts none of them outside."""
     inside = np.ones(len(values), dtype=bool)
     if low is not None:
-        inside &= values >= low
+        inside &= values >= low - rounding(values, low)
     if high is not None:
-        inside &= values <= high
+        inside &= values <= high + rounding(values, high)
     return inside

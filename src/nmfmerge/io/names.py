@@ -109,7 +109,7 @@ def name_side(data: Dataset, side: str, option: str, given: Any, memory: Memory)
             f"{fix}"
         )
     named: dict[str, Any] = {side: named_axis(kind or axis.name, names)}
-    return replace(data, **named, description=_joined(data.description, told))
+    return replace(data, **named, description=joined(data.description, told))
 
 
 def kind_of(file: Path) -> str | None:
@@ -135,10 +135,8 @@ def names_beside(path: Path, data: Dataset, memory: Memory, given: Collection[Pa
     given : collection of Path
         Files that the user has given for a side; they are not looked at.
     """
-    stem = path.name.removesuffix(".gz").rsplit(".", 1)[0]
-    for kind, (words, suffixes) in _BESIDE.items():
-        file = _first(path.parent, stem, words, suffixes)
-        if file is None or file.resolve() in given:
+    for kind, file in files_beside(path):
+        if file.resolve() in given:
             continue
         names = read_names(file, memory)
         sides = [
@@ -149,10 +147,19 @@ def names_beside(path: Path, data: Dataset, memory: Memory, given: Collection[Pa
         if len(sides) == 1:
             axis: dict[str, Any] = {sides[0]: Axis(kind, np.array(names, dtype=np.str_))}
             told = f"names of the {sides[0]} from {file.name}"
-            data = replace(data, **axis, description=_joined(data.description, told))
+            data = replace(data, **axis, description=joined(data.description, told))
         else:
             _warn_left_out(path, file, len(names), data, bool(sides))
     return data
+
+
+def files_beside(path: Path) -> Iterator[tuple[str, Path]]:
+    """The files of names in the folder of a matrix, each with what its names stand for."""
+    stem = path.name.removesuffix(".gz").rsplit(".", 1)[0]
+    for kind, (words, suffixes) in _BESIDE.items():
+        file = _first(path.parent, stem, words, suffixes)
+        if file is not None:
+            yield kind, file
 
 
 def _first(folder: Path, stem: str, words: Sequence[str], suffixes: Sequence[str]) -> Path | None:
@@ -181,5 +188,7 @@ def _warn_left_out(path: Path, file: Path, n: int, data: Dataset, both: bool) ->
     )
 
 
-def _joined(*sentences: str) -> str:
-    return "; ".join(sentence for sentence in sentences if sentence)
+def joined(*sentences: str) -> str:
+    """Sentences as one, without full stops before its semicolons."""
+    *before, last = [sentence for sentence in sentences if sentence] or [""]
+    return "; ".join([*(sentence.rstrip(".") for sentence in before), last])

@@ -87,7 +87,7 @@ OPTIONS: Mapping[str, Option] = {
     "pixel_axes": Option(
         str,
         "the axes of an array of three dimensions that are height and width of a picture, counted "
-        "from 0, such as 0,1",
+        "from 0, such as 0,1; from the last with an equals sign, --pixel-axes=-2,-1",
         check=parse_pixel_axes,
         metavar="I,J",
     ),

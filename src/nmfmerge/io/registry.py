@@ -14,6 +14,7 @@ from nmfmerge.io.audio import read_sound, read_wave
 from nmfmerge.io.envi import read_envi
 from nmfmerge.io.errors import FormatError, ReadingWarning, one_line
 from nmfmerge.io.excel import read_excel
+from nmfmerge.io.ids import ids_beside
 from nmfmerge.io.images import read_image_folder, read_tiff
 from nmfmerge.io.lcms import read_andi, read_mzml
 from nmfmerge.io.market import read_mtx
@@ -198,10 +199,13 @@ def read(path: str | os.PathLike[str], **options: Any) -> Dataset:
     transposed = given.pop("transpose", False)
     memory = memory_for(path, given.pop("max_memory", None))
     data = replace(_call(fmt, path, memory, given), name=_stem(fmt, path))
+    has_ids = given.get("triplets", False)
     if fmt.names_beside:
         data = _named(path, data, memory, adjustments)
     data = _transpose(data) if transposed else data
-    return adjust(data, adjustments, memory)
+    if has_ids:
+        data = _named_by_id(path, data, memory, adjustments)
+    return adjust(data, adjustments, memory, has_ids=has_ids)
 
 
 def find_format(path: Path) -> Format:
@@ -211,6 +215,9 @@ def find_format(path: Path) -> Format:
     for fmt in FORMATS.values():
         if path.name.lower().endswith(fmt.suffixes):
             return fmt
+    header = next((h for h in (path.with_suffix(".hdr"), Path(f"{path}.hdr")) if h.is_file()), None)
+    if header is not None:
+        raise FormatError(f"{path} has its header in {header}: name that file, and both are read")
     known = ", ".join(suffix for fmt in FORMATS.values() for suffix in fmt.suffixes)
     raise FormatError(
         f"{path} has a suffix that is not known: save it in one of the formats {known}, or name a "
@@ -256,8 +263,19 @@ def _named(path: Path, data: Dataset, memory: Memory, given: Mapping[str, Any]) 
     names = [given[name] for name in ("row_names", "column_names") if name in given]
     if len(names) == 2:
         return data
-    files = {Path(name).resolve() for name in names if isinstance(name, str | os.PathLike)}
-    return names_beside(path, data, memory, files)
+    return names_beside(path, data, memory, _files(names))
+
+
+def _named_by_id(path: Path, data: Dataset, memory: Memory, given: Mapping[str, Any]) -> Dataset:
+    """Names for ids from files beside the data, on the sides that the user does not name."""
+    options = {"rows": "row_names", "columns": "column_names"}
+    files = _files([given[option] for option in options.values() if option in given])
+    sides = [side for side, option in options.items() if option not in given]
+    return ids_beside(path, data, memory, files, sides)
+
+
+def _files(names: list[Any]) -> set[Path]:
+    return {Path(name).resolve() for name in names if isinstance(name, str | os.PathLike)}
 
 
 def _transpose(data: Dataset) -> Dataset:
