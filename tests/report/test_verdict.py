@@ -221,3 +221,10 @@ def test_two_errors_that_are_nothing_are_not_compared(fit):
     assert verdict.against_standard(exact, {"standard": {"fitting_error": 3.7e-13}}) == (
         "Standard NMF from the same start ended at next to nothing, as NMF-Merge did."
     )
+
+
+def test_of_an_exact_fit_only_what_is_needed_is_suggested(rng):
+    X = np.outer(rng.random(20), rng.random(12))
+    result = nmf_merge(X, 6, n_init=1)
+    sentence = verdict.of_rank(result, {"neighbours": {"fewer": 0.0, "more": 0.0}})
+    assert sentence.endswith("Try 1 component.")

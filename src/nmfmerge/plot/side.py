@@ -32,6 +32,7 @@ class Side:
     def entries(self, k: int, vector: np.ndarray, most: int = N_TOP) -> np.ndarray:
         """The entries that are listed for component k: the most specific, the largest first."""
         chosen = top_entries(vector if self.strengths is None else self.strengths[k], most)
+        chosen = chosen[vector[chosen] > 0]
         return chosen[np.argsort(-vector[chosen], kind="stable")]
 
     @property

@@ -33,6 +33,7 @@ NEXT_TO_NOTHING = 1e-3  # percent: a smaller error is not worth a component
 SAME = 1e-3  # relative: errors that differ by less are called the same
 CHEAP = 5.0  # times what a component of noise carries: a merge that might be done
 EXACT = 1e-8  # percent
+ROUNDING = 1e-12  # of ‖WH‖²: a merge that costs less costs nothing
 _LOWER = {True: "lower", False: "higher"}
 
 
@@ -179,8 +180,7 @@ def _fine(near: Neighbours, result: Factorization) -> str:
 def _too_high(near: Neighbours, result: Factorization) -> str:
     assert near.fewer is not None
     now, fewer = apart(near.error, max(near.fewer, near.error))
-    cheap = cheap_merges(result)
-    how_many = count(result.n_components - max(cheap, 1), "component")
+    how_many = count(_enough(result), "component")
     less = f"would be {fewer} % instead of {now} %, which is no more than fitting noise does"
     if now == fewer:
         less = f"would be {now} % as well"
@@ -221,6 +221,17 @@ def cheap_merges(result: Factorization) -> int:
     noise2 = 2 * result.objective * _of_noise((len(result.W), result.H.shape[1]))
     penalties = next_merges(result.W, result.H).penalties
     return int(np.argmax(np.append(penalties > CHEAP * noise2, True)))
+
+
+def _enough(result: Factorization) -> int:
+    """How many components are left when all are merged that cost little or nothing."""
+    total = norm2(result)
+    if not np.isfinite(total):
+        return result.n_components - 1
+    noise2 = 2 * result.objective * _of_noise((len(result.W), result.H.shape[1]))
+    least = max(CHEAP * noise2, ROUNDING * total)
+    penalties = next_merges(result.W, result.H).penalties
+    return result.n_components - max(1, int(np.argmax(np.append(penalties > least, True))))
 
 
 def against_standard(result: Factorization, about: Mapping[str, Any]) -> str:
