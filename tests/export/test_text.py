@@ -126,7 +126,7 @@ def test_names_are_found_again_from_another_folder(tmp_path, command, rng, monke
     code, _, err = command("fit", "x.npy", "-r", 3, "--row-names", "names.txt", "--no-report")
     assert (code, err) == (0, "")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("nmfmerge.cli.merge.pages", lambda fit, *rest, **options: {})
+    monkeypatch.setattr("nmfmerge.cli.common.pages", lambda fit, bar=None: {})
     code, _, err = command("merge", "data/x.npy.nmf", "-r", 2, "-o", "two")
     assert (code, err) == (0, "")
     assert set(pd.read_csv("two/top-rows.csv")["row"]) <= {f"n{i}" for i in range(12)}
