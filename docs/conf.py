@@ -26,7 +26,8 @@ extensions = [
 ]
 exclude_patterns = ["_build", "gallery", "figures", "README.md"]
 smartquotes = False
-default_role = "code"
+rst_prolog = ".. currentmodule:: nmfmerge"  # so that `nmf` is ours in the gallery
+default_role = "py:obj"  # a name in backticks is a link where it is one of ours
 
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 3
@@ -43,6 +44,7 @@ sphinx_gallery_conf = {
     "filename_pattern": r"plot_.*\.py",
     "within_subsection_order": "gallery_style.Order",
     "reset_modules": ("gallery_style.apply",),
+    "image_scrapers": ("gallery_figures.scrape",),
     "download_all_examples": False,
     "show_memory": False,
     "capture_repr": (),

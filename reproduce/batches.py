@@ -16,11 +16,10 @@ import numpy as np
 from benchmarks.common import environment
 from nmfmerge import nmf, nmf_merge
 from nmfmerge.data import DataMatrix
-from nmfmerge.init import INITS
 from nmfmerge.result import Status
 from nmfmerge.tensors import on_device, to_numpy
 from nmfmerge.validation import check_X
-from reproduce.one_run import MAX_ITER, Made, record_of_batch
+from reproduce.one_run import MAX_ITER, Made, first_factors, record_of_batch
 from reproduce.perform import missing, with_what_they_go_on_from
 from reproduce.runs import ON_DEVICES, Run
 from reproduce.sets import SETS, matrix
@@ -173,7 +172,9 @@ def make_batch(
     run = runs[0]
     options = {"solver": run.solver, "tol": run.tol, "max_iter": MAX_ITER, "keep_all": True,
                "max_time": None if until == float("inf") else left}  # fmt: skip
-    options["init"] = [(one.W, one.H) for one in sources] or [start(run, data) for run in runs]
+    options["init"] = [(one.W, one.H) for one in sources] or [
+        first_factors(run, data) for run in runs
+    ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # whether a run converged is in its record
         if run.method == "nmf":
@@ -200,9 +201,3 @@ def make_batch(
         file=sys.stderr,
     )
     return made
-
-
-def start(run: Run, data: DataMatrix) -> tuple[np.ndarray, np.ndarray]:
-    """The factors of X that a run begins with when it is made alone."""
-    Wt, H = INITS[run.init](data, run.rank, np.random.default_rng(run.seed), None)
-    return Wt.T * data.unit, H * data.unit

@@ -9,6 +9,9 @@ from sklearn.decomposition import NMF
 
 import nmfmerge
 from nmfmerge import metrics, nmf, nmf_merge
+from nmfmerge.data import DataMatrix
+from nmfmerge.init import INITS
+from nmfmerge.validation import check_X
 from reproduce.runs import Run
 from reproduce.sets import matrix
 
@@ -60,6 +63,8 @@ def _make(run: Run, X, standard: Made | None, checkpoint: Path | None) -> Made:
     options = {"solver": run.solver, "tol": run.tol, "max_iter": MAX_ITER, "callback": trace,
                "checkpoint": checkpoint}  # fmt: skip
     start = {"init": run.init, "random_state": run.seed}
+    if run.init == "random":  # components then stay in their order, in which a run goes on
+        start["init"] = first_factors(run, check_X(X))
     if run.method == "nmf":
         result = nmf(X, run.rank, **options, **start)
         return Made(_record(result, trace), result.W, result.H)
@@ -69,6 +74,12 @@ def _make(run: Run, X, standard: Made | None, checkpoint: Path | None) -> Made:
     else:
         result = nmf_merge(X, run.rank, **options, **start)
     return Made(_record(result, trace), result.W, result.H)
+
+
+def first_factors(run: Run, data: DataMatrix) -> tuple[np.ndarray, np.ndarray]:
+    """The factors of X that a run begins with."""
+    Wt, H = INITS[run.init](data, run.rank, np.random.default_rng(run.seed), None)
+    return Wt.T * data.unit, H * data.unit
 
 
 class Trace:

@@ -3,7 +3,7 @@ import subprocess
 import sys
 
 import nmfmerge
-from nmfmerge import datasets, io, plot, report
+from nmfmerge import datasets, export, io, plot, report
 
 PUBLIC = [
     "Editor", "Factorization", "History", "Interrupted", "MergeTree", "NMFMerge", "Progress",
@@ -30,9 +30,10 @@ def test_public_names_are_frozen():
 
 def test_names_of_the_packages_are_frozen():
     for module, names in {
+        export: ["EXPORTS", "Export", "maps", "suitable", "to_anndata", "top_names", "write"],
         io: ["FORMATS", "FormatError", "MissingLibrary", "ReadingWarning", "describe", "read"],
-        plot: ["comparison", "components", "convergence", "merges", "paired_starts", "rank_path",
-               "reconstruction", "singular_values", "starts"],
+        plot: ["comparison", "components", "convergence", "maps", "merges", "paired_starts",
+               "rank_path", "reconstruction", "singular_values", "starts"],
         report: ["page", "warnings_of"],
     }.items():  # fmt: skip
         assert sorted(module.__all__) == names

@@ -9,6 +9,7 @@ ORDER = (
     "calcium",
     "hyperspectral",
     "single_cell",
+    "text",
     "mutations",
     "improve",
     "merge_tree",

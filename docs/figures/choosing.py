@@ -49,7 +49,7 @@ def the_path():
     head, *lines = repr(path).splitlines()
     head = re.sub(r", [^,]*$", "", head)  # the time differs from machine to machine
     lines = [line[: line.rindex(" ")].rstrip().removesuffix("  seconds").rstrip() for line in lines]
-    said = [textwrap.fill(str(suggestion), 100) for suggestion in path.suggest()]
+    said = [textwrap.fill(str(suggestion), 90) for suggestion in path.suggest()]
     return ["```text", head, *lines, "", *said, "```"]
 
 

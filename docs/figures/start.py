@@ -13,7 +13,7 @@ spectra, profiles = result.W / scale, result.H * scale[:, None]
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(8, 3), layout="constrained")
 left.plot(profiles.T)
-left.set(xlabel="scan", ylabel="intensity", title="Elution profiles, rows of H")
-right.imshow(spectra, aspect="auto", origin="lower", cmap="magma", interpolation="nearest")
+left.set(xlabel="scan", ylabel="intensity", title="Profiles, rows of H")
+right.imshow(spectra, aspect="auto", origin="lower", cmap="magma")
 right.set(xlabel="component", ylabel="mass bin", title="Spectra, columns of W")
 fig.savefig(Path(__file__).with_suffix(".png"), dpi=140)

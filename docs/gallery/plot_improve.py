@@ -13,7 +13,9 @@ from sklearn.decomposition import NMF
 
 from nmfmerge import datasets, metrics, nmf, nmf_merge
 
-data = datasets.lcms_like(n_mz=200, n_scans=300, n_compounds=12, random_state=1)
+data = datasets.lcms_like(
+    n_mz=200, n_scans=300, n_compounds=12, random_state=1
+)
 X, r = data.X, data.n_components
 
 # %%
@@ -30,22 +32,33 @@ for seed in range(10):
     olds.append((W_old, model.components_))
     converged.append(nmf(X, r, init=olds[-1]))
     at_once.append(nmf_merge(X, r, init=olds[-1], n_init=1))
-    after.append(nmf_merge(X, r, init=(converged[-1].W, converged[-1].H), n_init=1))
+    after.append(
+        nmf_merge(X, r, init=(converged[-1].W, converged[-1].H), n_init=1)
+    )
 
 errors = np.array(
     [
         [metrics.fitting_error(X, W, H) for W, H in olds],
-        *([f.fitting_error for f in answers] for answers in (converged, at_once, after)),
+        *(
+            [f.fitting_error for f in answers]
+            for answers in (converged, at_once, after)
+        ),
     ]
 )
-print("fitting error (%)  scikit-learn       nmf  merge at once  merge after nmf")
+print(
+    "fitting error (%)  scikit-learn       nmf  merge at once  merge after nmf"
+)
 for seed, row in enumerate(errors.T):
-    print(f"solution {seed} {row[0]:>20.4f} {row[1]:>9.4f} {row[2]:>14.4f} {row[3]:>16.4f}")
+    print(
+        f"solution {seed} {row[0]:>20.4f} {row[1]:>9.4f}"
+        f" {row[2]:>14.4f} {row[3]:>16.4f}"
+    )
 for name, row in (("at once", errors[2]), ("after nmf", errors[3])):
     gain = errors[1] - row
     print(
         f"nmf_merge {name} against nmf: lower by more than 0.001 points from "
-        f"{np.sum(gain > 1e-3)} of {len(gain)}, higher from {np.sum(gain < -1e-3)}"
+        f"{np.sum(gain > 1e-3)} of {len(gain)},"
+        f" higher from {np.sum(gain < -1e-3)}"
     )
 
 # %%
@@ -77,13 +90,20 @@ order, cosine = metrics.match_components(W_old, better.W)
 changed = int(np.argmin(cosine))
 truth_old = metrics.match_components(data.W, W_old)[1]
 truth_new = metrics.match_components(data.W, better.W)[1]
-print(f"solution {pick}: {np.sum(cosine > 0.95)} of {r} components are as before")
-print(f"compounds found: {np.sum(truth_old > 0.95)} before, {np.sum(truth_new > 0.95)} after")
+print(
+    f"solution {pick}: {np.sum(cosine > 0.95)} of {r} components are as before"
+)
+print(
+    f"compounds found: {np.sum(truth_old > 0.95)} before,"
+    f" {np.sum(truth_new > 0.95)} after"
+)
 print(better)
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(7, 3.2), layout="constrained")
 left.bar(range(r), cosine, color=["C3" if c < 0.95 else "0.7" for c in cosine])
-left.set(xlabel="component", ylabel="cosine, old with new", xticks=range(0, r, 2))
+left.set(
+    xlabel="component", ylabel="cosine, old with new", xticks=range(0, r, 2)
+)
 for h, w, name, colour in (
     (H_old[changed], W_old[:, changed], "before", "C1"),
     (better.H[order[changed]], better.W[:, order[changed]], "after", "C3"),

@@ -9,11 +9,19 @@ the known ones is there, and what are the rest?** Hold the known spectra, and fi
 import matplotlib.pyplot as plt
 import numpy as np
 
-from nmfmerge import datasets, metrics, nmf_merge, recover_components, transform
+from nmfmerge import (
+    datasets,
+    metrics,
+    nmf_merge,
+    recover_components,
+    transform,
+)
 
 data = datasets.lcms_like()
 X, r, n_known = data.X, len(data.H), 5
-library = data.W[:, :n_known]  # spectra are columns of W here: the rows of X are m/z
+library = data.W[
+    :, :n_known
+]  # spectra are columns of W here: the rows of X are m/z
 
 # %%
 # The known ones alone
@@ -24,7 +32,8 @@ library = data.W[:, :n_known]  # spectra are columns of W here: the rows of X ar
 # are blamed for them.
 
 alone = transform(X.T, library.T).T
-print(f"known spectra alone: fitting error {metrics.fitting_error(X, library, alone):.1f} %")
+error = metrics.fitting_error(X, library, alone)
+print(f"known spectra alone: fitting error {error:.1f} %")
 
 # %%
 # The unknown rest
@@ -54,12 +63,37 @@ fig, axes = plt.subplots(
     n_known, 1, figsize=(7.5, 1.3 * n_known), sharex=True, layout="constrained"
 )
 for k, ax in enumerate(axes):
-    ax.plot(data.columns.values, alone[k], color="#8a8a8a", lw=1, label="known spectra alone")
-    ax.plot(data.columns.values, result.H[k], color="#e69138", lw=1.6, label="with the rest fitted")
-    ax.plot(data.columns.values, data.H[k], color="#262626", lw=0.9, ls="--", label="truth")
+    ax.plot(
+        data.columns.values,
+        alone[k],
+        color="#8a8a8a",
+        lw=1,
+        label="known spectra alone",
+    )
+    ax.plot(
+        data.columns.values,
+        result.H[k],
+        color="#e69138",
+        lw=1.6,
+        label="with the rest fitted",
+    )
+    ax.plot(
+        data.columns.values,
+        data.H[k],
+        color="#262626",
+        lw=0.9,
+        ls="--",
+        label="truth",
+    )
     ax.set_ylabel(f"compound {k + 1}", fontsize=8.5)
     ax.set_yticks([])
     ax.spines[["top", "right"]].set_visible(False)
-axes[0].legend(fontsize=8.5, frameon=False, ncols=3, loc="lower right", bbox_to_anchor=(1, 1))
+axes[0].legend(
+    fontsize=8.5,
+    frameon=False,
+    ncols=3,
+    loc="lower right",
+    bbox_to_anchor=(1, 1),
+)
 axes[-1].set_xlabel(data.columns.label)
 plt.show()

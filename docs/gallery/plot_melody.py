@@ -3,84 +3,102 @@ Notes of a melody
 =================
 
 The amplitude spectrogram of a recording is a matrix: frequencies × times. A note has a spectrum
-(a column of W) and is loud at some times (a row of H). **Which notes are played, and when?**
+(a column of W) and is loud at some times (a row of H). **Which notes are played, and when?** From a
+sound file to a sound for each note.
 """
 
-import matplotlib.pyplot as plt
+import tempfile
+from pathlib import Path
+
 import numpy as np
-from matplotlib.colors import PowerNorm
+import soundfile
 
-from nmfmerge import datasets, metrics, nmf, nmf_merge
+from nmfmerge import export, io, nmf, nmf_merge, plot
 
-notes = "CDEFGAGFEDC CEGEC DFAFD C"
-data = datasets.melody(n_frames=400, notes=notes, noise=0.02)
-X, r = data.X, data.n_components
-pitches = sorted(set(notes) - {" "})
-print(f"{X.shape[0]} frequencies × {X.shape[1]} times, {r} pitches: {' '.join(pitches)}")
+folder = Path(tempfile.mkdtemp())
 
 # %%
-# Do the starts agree?
-# --------------------
-
-seeds = range(10)
-standard = [nmf(X, r, init="random", random_state=seed) for seed in seeds]
-merged = [nmf_merge(X, r, init="random", n_init=1, random_state=seed) for seed in seeds]
-error_standard = np.array([f.fitting_error for f in standard])
-error_merged = np.array([f.fitting_error for f in merged])
-for name, errors in (("standard", error_standard), ("NMF-Merge", error_merged)):
-    print(f"{name:<10} lowest {errors.min():.3f} %, highest {errors.max():.3f} %")
-gain = error_standard - error_merged
-print(
-    f"NMF-Merge ended lower by more than 0.001 points from {np.sum(gain > 1e-3)} of {len(gain)} "
-    f"starts, higher from {np.sum(gain < -1e-3)}."
-)
-
-# %%
-# Read the notes from the answer
-# ------------------------------
+# A file
+# ------
 #
-# By default `nmf_merge` keeps the best of four starts: NNDSVD, and three random ones with fixed
-# seeds, so the answer is the same every time. The last line says how far they agree. Components
-# come in no particular order; here they are sorted by their loudest frequency.
+# Six notes, some of them together, and a little noise.
 
-result = nmf_merge(X, r)
+PITCHES = {"C": 262, "D": 294, "E": 330, "F": 349, "G": 392, "A": 440}
+MELODY = ["C", "D", "E", "F", "G", "A", "CE", "EG", "FA", "D", "CEG", "C"]
+rate = 16000
+t = np.arange(int(0.5 * rate * len(MELODY))) / rate
+
+
+def tone(pitch, begin):
+    """Six harmonics, struck at a time and fading."""
+    since = np.maximum(t - begin, 0)
+    loudness = np.exp(-4 * since) * (1 - np.exp(-150 * since))
+    parts = range(1, 7)
+    return loudness * sum(np.sin(2 * np.pi * k * pitch * t) / k for k in parts)
+
+
+song = 0.001 * np.random.default_rng(0).standard_normal(len(t))
+for i, notes in enumerate(MELODY):
+    for note in notes:
+        song += 0.1 * tone(PITCHES[note], 0.5 * i)
+soundfile.write(folder / "song.flac", song, rate)
+
+# %%
+# Read and fit
+# ------------
+#
+# The notes are a whole tone apart, or less, so the window is longer than the default: 2048 samples,
+# which makes frequencies 8 Hz apart.
+
+data = io.read(folder / "song.flac", window=2048)
+result = nmf_merge(data.X, 6)
 print(result)
 
-by_pitch = np.argsort(np.argmax(result.W, axis=0))
-W, H = result.W[:, by_pitch], result.H[by_pitch]
-scale = W.max(axis=0)
-frequency, time = data.rows.values, data.columns.values
-order, cosine = metrics.match_components(data.W, result.W)
-name = {int(component): pitches[i] for i, component in enumerate(order)}
+# %%
+# Look
+# ----
+#
+# Each component is a note with its harmonics, and the times at which it sounds.
 
-fig, (top, bottom) = plt.subplots(2, 1, figsize=(7, 5.2), sharex=True, layout="constrained")
-top.imshow(
-    X,
-    aspect="auto",
-    origin="lower",
-    cmap="magma",
-    norm=PowerNorm(0.4),
-    extent=(time[0], time[-1], 0, frequency[-1]),
-)
-top.set(ylabel="frequency (Hz)", ylim=(0, 3000), title="Spectrogram")
-for i, h in enumerate(H * scale[:, None]):
-    bottom.fill_between(time, i, i + 0.9 * h / (H * scale[:, None]).max(), color=f"C{i}", lw=0)
-labels = [name[int(j)] for j in by_pitch]
-bottom.set(
-    xlabel="time (s)",
-    ylabel="pitch",
-    yticks=np.arange(r),
-    yticklabels=labels,
-    title="Loudness of each component",
-)
+plot.components(result, data)
 
 # %%
-# The spectra show the harmonics of each note.
+# The loudest frequency names the note.
 
-fig, axes = plt.subplots(2, 3, figsize=(7, 3.6), sharex=True, sharey=True, layout="constrained")
-for i, (ax, j) in enumerate(zip(axes.flat, by_pitch, strict=False)):
-    ax.plot(frequency, result.W[:, j] / result.W[:, j].max(), color=f"C{i}", lw=1.2)
-    ax.set(xlim=(0, 2500), title=f"{name[int(j)]}, cosine {cosine[list(order).index(j)]:.3f}")
-fig.supxlabel("frequency (Hz)")
-fig.supylabel("amplitude, scaled")
-plt.show()
+for k in range(6):
+    peak = data.rows.values[result.W[:, k].argmax()]
+    note = min(PITCHES, key=lambda name: abs(PITCHES[name] - peak))
+    print(f"{result.label(k)}: {peak:.0f} Hz, {note}")
+
+# %%
+# Take it home
+# ------------
+#
+# One sound for each component. They share the recording out, so they add up to it.
+
+export.write(result, data, folder / "stems", "audio")
+recording, _ = soundfile.read(folder / "song.flac")
+total = np.zeros_like(recording)
+for file in sorted((folder / "stems" / "audio").iterdir()):
+    sound, _ = soundfile.read(file)
+    total += sound
+    print(f"{file.name:<17} loudest sample {abs(sound).max():.3f}")
+print(f"sum against the recording: {abs(total - recording).max():.1e}")
+
+# %%
+# Against standard NMF
+# --------------------
+#
+# From the same starts:
+
+standard, merged = [], []
+for seed in range(10):
+    start = {"init": "random", "random_state": seed}
+    standard.append(nmf(data.X, 6, **start).fitting_error)
+    merged.append(nmf_merge(data.X, 6, n_init=1, **start).fitting_error)
+
+for name, errors in ("standard", standard), ("NMF-Merge", merged):
+    print(f"{name:<10} error {min(errors):.3f} to {max(errors):.3f} %")
+
+# %%
+# Where all starts end alike there is nothing to gain.

@@ -25,25 +25,36 @@ many = nmf(X, 14, init="random", random_state=1)
 _, _, tree = merge_components(many.W, many.H)
 for (i, j), penalty in zip(tree.pairs, tree.penalties, strict=True):
     left = f"{i:>2} + {j:>2}"
-    print(f"{left}  penalty {penalty:10.4f} = {100 * penalty / np.sum(X**2):8.4f} % of ‖X‖²")
+    print(
+        f"{left}  penalty {penalty:10.4f}"
+        f" = {100 * penalty / np.sum(X**2):8.4f} % of ‖X‖²"
+    )
 
 # %%
 # A penalty is the squared distance that the merge moves WH by. The first merges join parts of one
 # feature and are cheap. Then the price jumps: from there on, real features would be joined.
 
 ranks = tree.n_leaves - 1 - np.arange(len(tree.penalties))
-fig, (left, right) = plt.subplots(1, 2, figsize=(7.4, 3.4), layout="constrained")
+fig, (left, right) = plt.subplots(
+    1, 2, figsize=(7.4, 3.4), layout="constrained"
+)
 left.semilogy(ranks, tree.penalties, "o-", color="C3")
 left.axvline(data.n_components - 0.5, color="0.7", ls="--", lw=1)
 left.text(data.n_components - 0.7, 1, "true number: 8", color="0.4")
 left.set(
-    xlabel="components left after the merge", ylabel="penalty of the merge", xticks=range(1, 14, 2)
+    xlabel="components left after the merge",
+    ylabel="penalty of the merge",
+    xticks=range(1, 14, 2),
 )
 left.invert_xaxis()
 dendrogram(
-    tree.to_linkage(), ax=right, color_threshold=0, above_threshold_color="0.3", leaf_font_size=8
+    tree.to_linkage(),
+    ax=right,
+    color_threshold=0,
+    above_threshold_color="0.3",
+    leaf_font_size=8,
 )
-right.set(xlabel="component", ylabel="√ penalty, running maximum", title="Merge tree")
+right.set(xlabel="component", ylabel="√ penalty, so far", title="Merge tree")
 
 # %%
 # Stop at a price
@@ -52,7 +63,9 @@ right.set(xlabel="component", ylabel="√ penalty, running maximum", title="Merg
 # ``max_penalty`` stops before the first merge that costs more. Then polish: merged factors are a
 # good start, not an answer.
 
-limit = np.sqrt(tree.penalties[5] * tree.penalties[6])  # in the middle of the jump, as seen above
+limit = np.sqrt(
+    tree.penalties[5] * tree.penalties[6]
+)  # in the middle of the jump, as seen above
 W, H, short = merge_components(many.W, many.H, max_penalty=limit)
 r = H.shape[0]
 polished = nmf(X, r, init=(W, H))
@@ -61,7 +74,9 @@ print(f"{short}: {r} components left")
 print(f"14 components        {many.fitting_error:.4f} %")
 print(f"merged to {r}          {metrics.fitting_error(X, W, H):.4f} %")
 print(f"polished             {polished.fitting_error:.4f} %")
-print(f"NMF of rank {r} at once {direct.fitting_error:.4f} %, from the same seed")
+print(
+    f"NMF of rank {r} at once {direct.fitting_error:.4f} %, from the same seed"
+)
 
 # %%
 # Replay
@@ -73,11 +88,21 @@ print(f"NMF of rank {r} at once {direct.fitting_error:.4f} %, from the same seed
 W9, H9 = tree.replay(many.W, many.H, 9)
 print(f"replayed to 9: error {metrics.fitting_error(X, W9, H9):.4f} %")
 
-order, cosine = metrics.match_components(data.W, polished.W) if r == 8 else (np.arange(r), None)
-fig, axes = plt.subplots(1, 3, figsize=(7.4, 3), sharey=True, layout="constrained")
+order, cosine = (
+    metrics.match_components(data.W, polished.W)
+    if r == 8
+    else (np.arange(r), None)
+)
+fig, axes = plt.subplots(
+    1, 3, figsize=(7.4, 3), sharey=True, layout="constrained"
+)
 for ax, (title, factor) in zip(
     axes,
-    {"14 components": many.W, f"merged to {r}": W, "polished": polished.W[:, order]}.items(),
+    {
+        "14 components": many.W,
+        f"merged to {r}": W,
+        "polished": polished.W[:, order],
+    }.items(),
     strict=True,
 ):
     peaks = np.argsort(np.argmax(factor, axis=0), kind="stable")

@@ -30,7 +30,8 @@ for suggestion in path.suggest():
 
 # %%
 # ``path[r]`` is the factorization of rank r, as `nmf` would return it. The run has seven compounds,
-# and the drifting baseline of the detector may take a component of its own.
+# and the drifting baseline of the detector may take a component of its own. Printed are the cosines of
+# each true spectrum with the nearest component.
 
 
 def unit(W):
@@ -41,7 +42,5 @@ def unit(W):
 for rank in (6, 7, 8):
     result = path[rank]
     found = (unit(data.W).T @ unit(result.W)).max(axis=1)
-    print(
-        f"rank {rank}: {result.fitting_error:.3f} %, cosine of each true spectrum with the nearest:"
-    )
+    print(f"rank {rank}: {result.fitting_error:.3f} %, nearest cosines:")
     print("  ", *found.round(2))

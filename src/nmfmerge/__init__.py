@@ -1,5 +1,8 @@
 """Nonnegative matrix factorization that finds a better answer, and the same answer twice."""
 
+from importlib import import_module as _import_module
+from types import ModuleType as _ModuleType
+
 from nmfmerge import datasets, metrics
 from nmfmerge.editor import Editor
 from nmfmerge.estimator import NMFMerge
@@ -12,6 +15,19 @@ from nmfmerge.run import Interrupted
 from nmfmerge.solvers import Progress
 
 __version__ = "0.1.0"
+
+_LAZY = ("export", "io", "plot", "report")  # imported when they are used
+
+
+def __getattr__(name: str) -> _ModuleType:
+    if name in _LAZY:
+        return _import_module(f"nmfmerge.{name}")
+    raise AttributeError(f"module 'nmfmerge' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})
+
 
 __all__ = [
     "Editor",

@@ -11,6 +11,7 @@ from sklearn.utils.validation import _check_n_features, check_is_fitted, validat
 from nmfmerge import metrics, tensors
 from nmfmerge import validation as check
 from nmfmerge.data import DataMatrix
+from nmfmerge.display import estimator_html
 from nmfmerge.foreign import refuse
 from nmfmerge.pipeline import Callback, Hold, Init, RandomState, nmf_merge, transform
 from nmfmerge.result import Factorization
@@ -59,7 +60,8 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     tf32 : bool
         Whether products with a float32 X on a GPU may use TF32; see `nmfmerge.nmf`.
     verbose : int
-        1 prints a line a stage, 2 more.
+        1 shows a progress bar in a terminal or a notebook, and elsewhere a line after each stage;
+        2 prints these lines, and one every 100 iterations.
 
     Attributes
     ----------
@@ -227,6 +229,23 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         self.stages_ = result.stages
         self.merges_ = result.merges
         self.starts_ = result.starts
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        """In a notebook: scikit-learn's diagram and, once fitted, the components."""
+        bundle: dict[str, str] = super()._repr_mimebundle_(**options)
+        if "text/html" in bundle:
+            bundle["text/html"] += self._fitted_html()
+        return bundle
+
+    def _repr_html_inner(self) -> str:
+        html: str = super()._repr_html_inner()
+        return html + self._fitted_html()
+
+    def _fitted_html(self) -> str:
+        if not hasattr(self, "components_"):
+            return ""
+        H = tensors.to_numpy(self.components_)
+        return estimator_html(self.reconstruction_err_, H, self.stages_)
 
     @property
     def _n_features_out(self) -> int:

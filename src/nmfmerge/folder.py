@@ -1,15 +1,15 @@
 """A fit in a folder: written as a whole or not at all, and read back.
 
-Comes in: a `Factorization`, the axes of its data, and how it was made. Goes out: W and H as npz and
-csv, ``fit.json``, the starts, the merges, the history, the path through all ranks if it was chosen
-from one, and whatever pages and figures are given.
+Comes in: a `Factorization`, the axes of its data, and how it was made. Goes out: W and H as npz,
+``fit.json``, the history, the path through all ranks if it was chosen from one, tables to read, and
+whatever pages, figures and exports are given.
 """
 
-import csv
 import json
 import os
+import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
@@ -22,19 +22,31 @@ from nmfmerge.files import scratch_file
 from nmfmerge.records import pack_path, pack_result, read_arrays, unpack_path, unpack_result
 from nmfmerge.result import Factorization
 from nmfmerge.result_path import RankPath
+from nmfmerge.result_tables import fit_tables
+from nmfmerge.specific import table_name
+from nmfmerge.tables import WORKBOOK, write_tables
 
 FIGURES = (
-    "components", "convergence", "reconstruction", "merges", "singular-values", "starts",
+    "components", "maps", "convergence", "reconstruction", "merges", "singular-values", "starts",
     "rank-path",
 )  # fmt: skip
 _FILES = {
-    "fit.json", "factors.npz", "history.npz", "axes.npz", "W.csv", "H.csv", "starts.csv",
-    "merges.csv", "path.npz", "path.csv", "edits.py", "edits.npz", "report.html",
+    "fit.json", "factors.npz", "history.npz", "axes.npz", "W.csv", "H.csv", "components.csv",
+    "starts.csv", "merges.csv", "path.npz", "path.csv", "edits.py", "edits.npz", "report.html",
     *(f"figures/{name}.png" for name in FIGURES),
 }  # fmt: skip
+_TABLES = (
+    "W", "H", "components", "peaks", "traces", "spectra", "starts", "merges", "path",
+)  # fmt: skip
+# What exports write, see `nmfmerge.export`, and tables in other formats than csv.
+_EXPORTED = {
+    "peaks.csv", "spectra.msp", "spectra.mgf", "spectra.csv", "traces.csv", "maps.tif",
+    "result.h5ad", WORKBOOK, *(f"{name}.parquet" for name in _TABLES), "audio/rest.wav",
+}  # fmt: skip
+_STEM = re.compile(r"audio/component-\d+\.wav")
+_FOLDERS = ("figures", "audio")
 # What is in factors.npz, where it is known; all other arrays are in history.npz.
 _FACTORS = ("W", "H", "spread W", "spread H", "generalized_singular_values")
-_DIGITS = ".9g"  # of a number in a csv file; factors.npz has all
 
 
 class FolderError(ValueError):
@@ -73,7 +85,7 @@ def check_output(path: Path, replace: bool) -> None:
         )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        probe = _scratch_folder(path)
+        probe = scratch_folder(path)
         probe.mkdir()
         probe.rmdir()
         if path.exists() and not os.access(path, os.W_OK | os.X_OK):
@@ -86,11 +98,24 @@ def check_output(path: Path, replace: bool) -> None:
 
 def not_ours(path: Path) -> list[str]:
     """Names of what is in the folder of a fit and was not written by us."""
+    ours = _FILES | _EXPORTED | _unfinished_files() | _tables_of_names(path)
     return [
         name
         for name, entry in _entries(path)
-        if entry.is_symlink() or not entry.is_file() or name not in _FILES | _unfinished_files()
+        if entry.is_symlink() or not entry.is_file() or not (name in ours or _STEM.fullmatch(name))
     ]
+
+
+def _tables_of_names(path: Path) -> set[str]:
+    """Files such as ``top-genes.csv``, whose names come from the axes; none if these are lost."""
+    try:
+        record = json.loads((path / "fit.json").read_text(encoding="utf-8"))["data"]
+        rows, columns = (Axis(record[side]["name"], np.empty(0)) for side in ("rows", "columns"))
+    except (OSError, ValueError, KeyError, TypeError):
+        return set()
+    data = Dataset("", None, None, rows, columns)
+    names = (table_name(axis, data) for axis in (rows, columns))
+    return {f"{name}.{suffix}" for name in names for suffix in ("csv", "parquet")}
 
 
 def listed(names: list[str], most: int = 5) -> str:
@@ -100,7 +125,13 @@ def listed(names: list[str], most: int = 5) -> str:
 
 
 def write(
-    path: Path, fit: Fit, pages: Mapping[str, str | bytes] | None = None, *, replace: bool = False
+    path: Path,
+    fit: Fit,
+    pages: Mapping[str, str | bytes] | None = None,
+    *,
+    exports: Callable[[Path], object] | None = None,
+    tables: str = "csv",
+    replace: bool = False,
 ) -> None:
     """Write a fit beside its place, then put it there in one move.
 
@@ -112,18 +143,24 @@ def write(
         What to write.
     pages : mapping, optional
         More files by name, such as ``report.html`` and ``figures/components.png``.
+    exports : callable, optional
+        Writes more files into the folder that it is called with.
+    tables : str
+        Format of the tables: "csv", "parquet" or "xlsx".
     replace : bool
         Whether a fit that is there is replaced. Files in it that are not ours are kept.
     """
     _refuse_existing(path, replace)
-    scratch = _scratch_folder(path)
+    scratch = scratch_folder(path)
     try:
         scratch.mkdir()
-        _write_fit(scratch, fit)
+        _write_fit(scratch, fit, tables)
         for name, content in (pages or {}).items():
             file = scratch / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(content.encode() if isinstance(content, str) else content)
+        if exports is not None:
+            exports(scratch)
         _put_in_place(scratch, path)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -183,8 +220,8 @@ def _refuse_existing(path: Path, replace: bool) -> None:
 
 def _entries(path: Path) -> Iterator[tuple[str, Path]]:
     for entry in path.iterdir():
-        if entry.name == "figures" and entry.is_dir() and not entry.is_symlink():
-            yield from ((f"figures/{figure.name}", figure) for figure in entry.iterdir())
+        if entry.name in _FOLDERS and entry.is_dir() and not entry.is_symlink():
+            yield from ((f"{entry.name}/{file.name}", file) for file in entry.iterdir())
         else:
             yield entry.name, entry
 
@@ -194,11 +231,12 @@ def _unfinished_files() -> set[str]:
     return {scratch_file(Path(name)).as_posix() for name in _FILES}
 
 
-def _scratch_folder(path: Path) -> Path:
+def scratch_folder(path: Path) -> Path:
+    """A new name beside a folder, for what is moved into its place when it is complete."""
     return path.with_name(f".{path.name}.{token_hex(4)}.new")
 
 
-def _write_fit(folder: Path, fit: Fit) -> None:
+def _write_fit(folder: Path, fit: Fit, tables: str) -> None:
     result, data = fit.result, fit.data
     record, arrays = pack_result(result)
     _save(folder / "factors.npz", {name: arrays.pop(name) for name in _FACTORS if name in arrays})
@@ -206,21 +244,12 @@ def _write_fit(folder: Path, fit: Fit) -> None:
     values = (np.asarray(axis.values) for axis in (data.rows, data.columns))
     rows, columns = (array.astype(str) if array.dtype == object else array for array in values)
     _save(folder / "axes.npz", {"rows": rows, "columns": columns})
-    labels = [result.label(t) for t in range(result.n_components)]
-    _write_table(folder / "W.csv", data.rows, labels, result.W)
-    _write_table(folder / "H.csv", data.columns, labels, result.H.T)
-    if result.starts:
-        _write_starts(folder / "starts.csv", result)
-    if result.merges is not None:
-        lines = zip(result.merges.pairs.tolist(), result.merges.penalties.tolist(), strict=True)
-        table = ([first + 1, second + 1, repr(penalty)] for (first, second), penalty in lines)
-        _write_csv(folder / "merges.csv", ["first", "second", "penalty"], table)
+    write_tables(folder, fit_tables(result, data, fit.path), tables)
     about = fit.about | {"data": _pack_data(data), "result": record}
     about.pop("path", None)
     if fit.path is not None:
         about["path"], arrays = pack_path(fit.path)
         _save(folder / "path.npz", arrays)
-        _write_path(folder / "path.csv", fit.path)
     (folder / "fit.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
 
 
@@ -243,50 +272,6 @@ def _put_in_place(scratch: Path, path: Path) -> None:
         (path / name).parent.mkdir(exist_ok=True)
         os.rename(old / name, path / name)
     shutil.rmtree(old)
-
-
-def _write_table(path: Path, axis: Axis, labels: list[str], columns: np.ndarray) -> None:
-    """One line for each entry of the axis, one column for each component."""
-    head = [axis.label, *labels]
-    lines = (
-        [name, *(format(value, _DIGITS) for value in values)]
-        for name, values in zip(axis.values.tolist(), columns.tolist(), strict=True)
-    )
-    _write_csv(path, head, lines)
-
-
-def _write_starts(file: Path, result: Factorization) -> None:
-    """One line for each start."""
-    head = [
-        "start", "init", "seed", "fitting error (%)", "iterations", "status", "components found",
-    ]  # fmt: skip
-    lines = (
-        [i, start.init, start.seed, format(start.fitting_error, _DIGITS), start.n_iter,
-         start.status, start.n_found]
-        for i, start in enumerate(result.starts, 1)
-    )  # fmt: skip
-    _write_csv(file, head, lines)
-
-
-def _write_path(file: Path, path: RankPath) -> None:
-    """One line for each rank."""
-    head = ["rank", "fitting error (%)", "merge penalty (%)", "stability", "seconds"]
-    columns = (path.fitting_errors, path.penalties, path.stability, path.rank_seconds)
-    table = zip(path.ranks.tolist(), np.transpose(columns).tolist(), strict=True)
-    lines = ([rank, *map(_number_or_nothing, values)] for rank, values in table)
-    _write_csv(file, head, lines)
-
-
-def _number_or_nothing(value: float) -> str:
-    return "" if np.isnan(value) else format(value, _DIGITS)
-
-
-def _write_csv(path: Path, head: list[str], lines: Iterable[list[Any]]) -> None:
-    """Write a table; names of files that are not UTF-8 keep their bytes."""
-    with open(path, "w", newline="", encoding="utf-8", errors="surrogateescape") as file:
-        writer = csv.writer(file)
-        writer.writerow(head)
-        writer.writerows(lines)
 
 
 def _pack_data(data: Dataset) -> dict[str, Any]:

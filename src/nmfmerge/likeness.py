@@ -39,6 +39,15 @@ class Likeness:
         return Spread(W=Wt.T, H=H)
 
 
+def order_by_share(WtW: np.ndarray, HHt: np.ndarray) -> list[int]:
+    """Components by their share of the fit, the largest first, from the Grams of the factors.
+
+    The share of component k is ⟨w_k h_k, WH⟩ / ‖WH‖², as in `metrics.shares`.
+    """
+    share = (WtW * HHt).sum(axis=1)
+    return np.argsort(-share, kind="stable").tolist()
+
+
 def compare(data: DataMatrix, Wt: Array, H: Array, best: int) -> Likeness:
     """Compare all solutions of a batch with the best of them.
 

@@ -396,6 +396,12 @@ class MergeTree:
         """Number of components after the last merge."""
         return self.n_leaves - len(self.pairs)
 
+    @property
+    def roots(self) -> tuple[int, ...]:
+        """Ids that are left after the last merge, in the order of the merged components."""
+        joined = set(self.pairs.ravel().tolist())
+        return tuple(i for i in range(self.n_leaves + len(self.pairs)) if i not in joined)
+
     def prefix(self, n_components: int) -> "MergeTree":
         """The record up to the merge that leaves ``n_components``."""
         if not self.n_components <= n_components <= self.n_leaves:

@@ -108,6 +108,33 @@ def shares(W: np.ndarray, H: np.ndarray) -> np.ndarray:
     return 100 * products.sum(axis=1) / products.sum()
 
 
+def specificity(F: np.ndarray) -> np.ndarray:
+    r"""How characteristic each entry (gene, word, …) is of each component.
+
+    With every component scaled to the sum 1, :math:`p_{ik}` is the part that entry i has in
+    component k and :math:`\bar p_i` its mean over the components. The score is
+    :math:`p_{ik} \log_2(p_{ik} / \bar p_i)`, what the entry adds to the Jensen–Shannon divergence
+    of the components: high for an entry that is both large in this component and larger than in
+    the others, zero for one that is alike in all of them, negative where it is smaller.
+    The largest weights alone repeat the same genes in every component.
+
+    Parameters
+    ----------
+    F : array (m, r)
+        Nonnegative factor, one column for each component: W, or the transpose of H.
+
+    Returns
+    -------
+    score : array (m, r)
+        In bits; all zero if there is one component.
+    """
+    F = np.asarray(F, dtype=np.float64)
+    parts = _divided(F, F.max(axis=0, initial=0))  # so that no sum is too large
+    parts = _divided(parts, parts.sum(axis=0))
+    ratio = _divided(parts.T, parts.mean(axis=1)).T
+    return parts * np.log2(ratio, out=np.zeros_like(ratio), where=ratio > 0)
+
+
 def next_merges(W: np.ndarray, H: np.ndarray) -> MergeTree:
     """What merging would go on with: the merges of all components down to one.
 

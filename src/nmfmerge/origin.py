@@ -11,16 +11,17 @@ from nmfmerge.datasets import lcms_like
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.folder import Fit, FolderError
 from nmfmerge.io import read
+from nmfmerge.io.parts import files_of
 
 _PACKAGES = ("nmfmerge", "numpy", "scipy", "numba", "scikit-learn")
 
 
 def digest(path: Path) -> str:
-    """SHA-256 of a file, or of the names and contents of a folder's files."""
+    """SHA-256 of the files of a data set; of a folder with their names."""
     if not path.exists():
         raise FileNotFoundError(f"{path} was not found: check its name and folder")
     total = hashlib.sha256()
-    for file in [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file()):
+    for file in files_of(path):
         if path.is_dir():
             total.update(os.fsencode(file.relative_to(path).as_posix()))
         with open(file, "rb") as opened:
@@ -43,6 +44,8 @@ def data_again(fit: Fit, moved_to: Path | None = None) -> Dataset | None:
     """The data of a fit with X, read from its file again; None if that is not there unchanged."""
     if fit.about.get("generated"):
         return lcms_like()
+    if moved_to is not None and not moved_to.exists():
+        raise FileNotFoundError(f"{moved_to} was not found: check its name and folder")
     path = moved_to or Path(fit.about.get("file", ""))
     if not path.exists() or path == Path():
         return None

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nmfmerge import tensors
+from nmfmerge import progress, tensors
 from nmfmerge import validation as check
 from nmfmerge.beginning import StartMaker
 from nmfmerge.checkpoint import Checkpoint
@@ -98,7 +98,8 @@ def nmf(
         Whether products with a float32 X on a GPU may use TF32: several times faster, with errors
         of 1e-3 instead of 1e-7 in them.
     verbose : int
-        1 prints a line a stage, 2 also a line every 100 iterations.
+        1 shows a progress bar in a terminal or a notebook, and elsewhere a line after each stage;
+        2 prints these lines, and one every 100 iterations.
 
     Returns
     -------
@@ -162,19 +163,48 @@ def nmf_merge(
 
     Parameters
     ----------
-    X, n_components, solver, init, keep_all, hold, tol, max_time, random_state, callback, \
-checkpoint, device, tf32, verbose
-        As in `nmf`. An existing solution given as ``init`` is improved. Held components must be the
-        first ones; they are never merged.
-    n_init : int
-        Number of starts: ``init`` and random ones, as in `nmf`.
+    X : array or sparse matrix (m, n)
+        Nonnegative data, dense or CSR/CSC; float32 and float64 are used as they are.
+    n_components : int
+        Rank r, from 1 to min(m, n).
     n_extra : int, optional
         Number k of extra components; default max(1, round(0.2·r)). r + k is at most min(m, n).
         0 is plain NMF.
+    solver : {"accelerated", "hals", "gcd", "alspgrad", "mu"}
+        Algorithm of all stages; `nmf` says what they are.
+    init : {"nndsvd", "nndsvda", "nndsvdar", "random"}, (W0, H0) or a list of these
+        Start of the first stage; a solution that is given is improved, and not changed itself. A
+        list has one entry for each start and takes the place of ``n_init``.
+    n_init : int
+        Number of starts: ``init`` and random ones. They are carried through together; the best
+        comes back, and ``starts`` says what the others came to.
+    keep_all : bool
+        Whether to keep the solutions from all starts, in ``solutions``.
+    hold : indices, or a mapping of "W" and "H" to indices, optional
+        Components of ``init=(W0, H0)`` that stay as they are, as in `nmf`. They must be the first
+        ones, and are never merged.
+    tol : float
+        Tolerance of the final stage: it stops when no component moves by more than this,
+        relatively.
     tol_intermediate : float, optional
         Tolerance of the initial and over-complete stages; default √tol.
     max_iter : int
         Most iterations of each stage.
+    max_time : float, optional
+        Most seconds of all stages together.
+    random_state : int, Generator, RandomState or None
+        Seed of the random starts. None is a fixed seed: the same call gives the same answer.
+    callback : callable, optional
+        Called with a `Progress` after each iteration; a true return value stops the run.
+    checkpoint : path, optional
+        File to keep the state of the run in, and to continue from; see `nmf`.
+    device : str or torch.device, optional
+        Where to compute, such as "cuda"; needs PyTorch. X may be a PyTorch tensor too.
+    tf32 : bool
+        Whether products with a float32 X on a GPU may use TF32, which is faster and less accurate.
+    verbose : int
+        1 shows a progress bar in a terminal or a notebook, and elsewhere a line after each stage;
+        2 prints these lines, and one every 100 iterations.
 
     Returns
     -------
@@ -208,6 +238,7 @@ checkpoint, device, tf32, verbose
         X, n_components, solver, init, max_iter, max_time, random_state, callback, verbose,
         n_init=n_init, keep_all=keep_all, hold=hold, device=device, tf32=tf32,
         checkpoint=checkpoint, settings={"tol": tol, "tol_intermediate": loose, "n_extra": k},
+        merges=k != 0,
     )  # fmt: skip
     k = _extra_components(k, run.n_components, run.data.shape, _first_held(run.held))
     with run:
@@ -359,6 +390,7 @@ def _prepare(
     tf32: Any = False,
     checkpoint: Any = None,
     settings: dict[str, Any] | None = None,
+    merges: bool = False,
 ) -> Run:
     """Check all arguments that the entry points share, X last, and make the run."""
     solver = SOLVERS[check.check_word("solver", solver, SOLVERS)]
@@ -379,7 +411,10 @@ def _prepare(
         settings = (settings or {}) | ({"hold": held.as_lists()} if held else {})
         file = Checkpoint(path, _identity(data, r, solver, inits, random_state, **settings))
     given = None if held is None else (inits[0][0].T, inits[0][1])
-    return Run(data, r, solver, limits, beginnings, file, held, given, bool(keep_all))
+    named = all(isinstance(init, str) for init in inits)
+    sort = held is None and (merges or named)  # else the order of components is the user's
+    limits = limits.with_bar(progress.MERGED if merges else progress.PLAIN)
+    return Run(data, r, solver, limits, beginnings, file, held, given, bool(keep_all), sort)
 
 
 def _identity(

@@ -14,6 +14,8 @@ import numpy as np
 
 from nmfmerge.data import DataMatrix
 from nmfmerge.init import INITS, Factors
+from nmfmerge.kernels import gram64
+from nmfmerge.likeness import order_by_share
 from nmfmerge.merge import merge
 from nmfmerge.recover import recover
 from nmfmerge.result import Factorization, Stage, Status
@@ -213,7 +215,7 @@ class RankSearch:
         return False
 
     def _report(self, name: str, loop: Loop, error: float, better: bool) -> None:
-        if self.limits.verbose > 0:
+        if self.limits.prints_stages:
             print(
                 f"{self.name + name:<12} {loop.n_iter:>6} iterations {error:>10.6g} %  "
                 + ("kept" if better else "not better"),
@@ -251,7 +253,8 @@ class RankSearch:
         stages = solution.stages
         if not np.isfinite(solution.objective):  # its error was not known before
             stages = (replace(stages[0], fitting_error=error),)
-        return Factorization(
+        order = order_by_share(gram64(solution.Wt), gram64(solution.H))
+        result = Factorization(
             W=(solution.Wt * solution.Wt.dtype.type(unit)).T,
             H=solution.H * solution.H.dtype.type(unit),
             objective=0.5 * residual2 * (unit * unit) * (unit * unit),
@@ -260,6 +263,7 @@ class RankSearch:
             status=solution.status,
             seconds=self.seconds[rank],
         )
+        return result.reordered(order)
 
     def _penalty(self, result: Factorization) -> float:
         """What the cheapest merge changes WH by, in percent of ‖X‖²."""

@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from nmfmerge import metrics
 from nmfmerge import validation as check
 from nmfmerge.kernels import blas_for
+from nmfmerge.progress import path_stages
 from nmfmerge.rank_search import STOPPED, RankSearch
 from nmfmerge.result import Status
 from nmfmerge.result_path import RankPath
@@ -62,11 +63,15 @@ def rank_path(
     Parameters
     ----------
     X : array or sparse matrix (m, n)
-        Nonnegative data, as in `nmf`.
+        Nonnegative data, dense or CSR/CSC.
     n_max, n_min : int
         Highest and lowest rank; n_max is at most min(m, n).
-    solver, tol, max_iter
-        As in `nmf`, for the polish of every start.
+    solver : {"accelerated", "hals", "gcd", "alspgrad", "mu"}
+        Algorithm that polishes every start; `nmf` says what they are.
+    tol : float
+        Tolerance of these fits: no component moves by more than this, relatively.
+    max_iter : int
+        Most iterations of each of them.
     max_time : float, optional
         Most seconds for the whole path. Ranks not reached by then are merged from the next higher
         one, without a polish.
@@ -77,7 +82,8 @@ def rank_path(
         "up to 13", in the halves of the data "half 1: down to 12"; a true return value stops the
         run, and what was reached is returned.
     verbose : int
-        1 prints a line for each start that was tried, 2 also a line every 100 iterations.
+        1 shows a bar in a terminal or notebook, and elsewhere a line for each start that was tried;
+        2 prints these lines, and one every 100 iterations.
     stability : bool
         Also make a path of each half of the data (every other column, or row if these are more)
         and compare their components, for ``path.suggest()``. Takes about as long again.
@@ -112,8 +118,17 @@ def rank_path(
     rng = check.check_random_state(random_state)
     data = check.check_X_on_host(X, "rank_path")
     n_min, n_max = check.check_ranks(n_min, n_max, data.shape)
-    search = RankSearch(data, n_min, n_max, kind, tol, limits, rng)
-    with blas_for(data.blas_flops(n_max)):
+    limits = limits.with_bar(path_stages(n_max, n_min, stability))
+    try:
+        return _search(RankSearch(data, n_min, n_max, kind, tol, limits, rng), stability)
+    finally:
+        limits.close_bar()
+
+
+def _search(search: RankSearch, stability: bool) -> RankPath:
+    """Make the path, and the paths of both halves of the data where stability is asked for."""
+    data, limits = search.data, search.limits
+    with blas_for(data.blas_flops(search.n_max)):
         search.run()
         try:
             path = search.result()

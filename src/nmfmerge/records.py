@@ -84,6 +84,7 @@ def pack_result(result: Factorization) -> tuple[Record, Arrays]:
         "n_iter": result.n_iter,
         "seconds": result.seconds,
         "names": list(result.names),
+        "merge_ids": list(result.merge_ids),
     }
     starts, of_starts = _pack_starts(result)
     return summary | starts | record, {"W": result.W, "H": result.H} | of_starts | arrays
@@ -105,8 +106,18 @@ def unpack_result(record: Record, arrays: Mapping[str, np.ndarray]) -> Factoriza
         merges=merges,
         generalized_singular_values=values,
         names=_names(record.get("names", [])),
+        merge_ids=_merge_ids(record.get("merge_ids", []), merges),
         **_unpack_starts(record, arrays),
     )
+
+
+def _merge_ids(ids: Any, merges: MergeTree | None) -> tuple[int, ...]:
+    """The id of each component in the merge tree, checked."""
+    if not ids:
+        return ()
+    if merges is None or sorted(ids) != list(merges.roots):
+        raise ValueError("the merges do not lead to the components")
+    return tuple(ids)
 
 
 def _pack_starts(result: Factorization) -> tuple[Record, Arrays]:

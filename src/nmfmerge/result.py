@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -107,6 +108,19 @@ def _to_numpy(A: Any) -> np.ndarray:
     return A.detach().cpu().numpy()
 
 
+_FIGURES = (
+    "components", "maps", "reconstruction", "convergence", "starts", "merges", "singular_values",
+    "comparison",
+)  # fmt: skip
+
+
+def draw(what: Any, kind: str, kinds: Sequence[str], *arguments: Any, **options: Any) -> Any:
+    """Call a function of `nmfmerge.plot`, which is imported now, as it takes a second."""
+    if kind not in kinds:
+        raise ValueError(f"kind={kind!r} is not a figure; expected one of {', '.join(kinds)}")
+    return getattr(import_module("nmfmerge.plot"), kind)(what, *arguments, **options)
+
+
 SAME_COMPONENT = 0.9  # cosine of two components from which they count as the same
 
 
@@ -184,6 +198,9 @@ def is_number(name: str) -> bool:
 class Factorization:
     """A nonnegative factorization X ≈ WH and how it came about.
 
+    Components are sorted by their share of the fit, the largest first, unless their order was
+    given: by the factors that `nmf` began with, by components that are held, or by an `Editor`.
+
     Attributes
     ----------
     W : array (m, r)
@@ -202,6 +219,8 @@ class Factorization:
         Wall time of the run.
     merges : MergeTree or None
         What the merge stage joined.
+    merge_ids : tuple of int
+        The id in ``merges`` that each component came from; empty without merges.
     generalized_singular_values : array (k,)
         One for each recovered component: how much more X has than WH in its direction.
     names : tuple of str
@@ -230,6 +249,7 @@ class Factorization:
     best_start: int = 0
     spread: "Spread | None" = None
     solutions: tuple["Factorization", ...] = ()
+    merge_ids: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.W.ndim != 2 or self.H.ndim != 2 or self.W.shape[1] != self.H.shape[0]:
@@ -241,6 +261,8 @@ class Factorization:
             )
         object.__setattr__(self, "stages", tuple(self.stages))
         object.__setattr__(self, "names", tuple(self.names))
+        if not self.merge_ids and self.merges and self.merges.n_components == len(self.H):
+            object.__setattr__(self, "merge_ids", self.merges.roots)
 
     @property
     def n_components(self) -> int:
@@ -258,6 +280,22 @@ class Factorization:
             H=_to_numpy(self.H),
             spread=None if spread is None else Spread(_to_numpy(spread.W), _to_numpy(spread.H)),
             solutions=tuple(solution.numpy() for solution in self.solutions),
+        )
+
+    def reordered(self, order: Sequence[int]) -> "Factorization":
+        """The same with components in another order; component k of it is ``order[k]`` of this."""
+        order = list(order)
+        if order == list(range(self.n_components)):
+            return self
+        spread = self.spread
+        return replace(
+            self,
+            W=self.W.T[order].T,  # component-major, as it was
+            H=self.H[order],
+            names=tuple(self.names[k] for k in order) if self.names else (),
+            merge_ids=tuple(self.merge_ids[k] for k in order) if self.merge_ids else (),
+            starts=tuple(replace(s, similarity=s.similarity[order]) for s in self.starts),
+            spread=None if spread is None else Spread(spread.W.T[order].T, spread.H[order]),
         )
 
     def label(self, k: int) -> str:
@@ -289,6 +327,27 @@ class Factorization:
                 f"{len(self.found_always())} of {self.n_components} components found from all"
             )
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        html: str = import_module("nmfmerge.display").factorization_html(self)
+        return html
+
+    def plot(self, kind: str = "components", *arguments: Any, **options: Any) -> Any:
+        """Draw the result: ``result.plot("merges")`` is ``nmfmerge.plot.merges(result)``.
+
+        Parameters
+        ----------
+        kind : str
+            A function of `nmfmerge.plot`: "components", "maps", "reconstruction", "convergence",
+            "starts", "merges", "singular_values" or "comparison".
+        *arguments, **options
+            What that function takes besides the result, such as the data set with its axes.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+        """
+        return draw(self, kind, _FIGURES, *arguments, **options)
 
     def found_from(self) -> np.ndarray:
         """From how many starts each component was found: similarity of at least 0.9."""

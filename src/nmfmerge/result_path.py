@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 
-from nmfmerge.result import Factorization, Status
+from nmfmerge.result import Factorization, Status, draw
 from nmfmerge.suggest import Evidence, Suggestion, suggest
 
 _ARRAYS = ("penalties", "rank_seconds", "stability")
@@ -91,6 +93,24 @@ class RankPath(Mapping[int, Factorization]):
         in `rank_path` gives one more criterion to judge by.
         """
         return suggest(Evidence(self.ranks, self.fitting_errors, self.penalties, self.stability))
+
+    def plot(self, rank: int | None = None) -> Any:
+        """Draw error, merge penalty and stability against rank: `nmfmerge.plot.rank_path`.
+
+        Parameters
+        ----------
+        rank : int, optional
+            A rank to mark; default the first that is suggested.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+        """
+        return draw(self, "rank_path", ("rank_path",), *([] if rank is None else [rank]))
+
+    def _repr_html_(self) -> str:
+        html: str = import_module("nmfmerge.display").path_html(self)
+        return html
 
     def __getitem__(self, rank: int) -> Factorization:
         lowest = self.factorizations[0].n_components

@@ -17,7 +17,7 @@ from nmfmerge.data import Array, DataMatrix
 from nmfmerge.held import Held
 from nmfmerge.init import Factors
 from nmfmerge.kernels import blas_for, of_each
-from nmfmerge.likeness import compare
+from nmfmerge.likeness import compare, order_by_share
 from nmfmerge.merge import merge_plan
 from nmfmerge.recover import recover
 from nmfmerge.result import Factorization, Stage, Start, Status
@@ -63,6 +63,7 @@ class Run:
         held: Held | None = None,
         given: Factors | None = None,
         keep_all: bool = False,
+        sort: bool = True,
     ) -> None:
         self.data = data
         self.n_components = n_components
@@ -72,6 +73,7 @@ class Run:
         self.checkpoint = checkpoint
         self.held, self.given = held, given  # what is held, and the factors of X that it is of
         self.keep_all = keep_all
+        self.sort = sort  # whether the components of the result are sorted by share
         self.starts = [StartState() for _ in beginnings]
         self.stopped: Status | None = None  # by the clock, the callback or Ctrl-C
         self._last_stage = ""
@@ -216,7 +218,7 @@ class Run:
         residuals = self.data.residual_norms2(point.Wt, point.H)
         best = int(np.argmin(residuals))
         if self.n_starts == 1:
-            only = self._factorization(0, residuals[0])
+            only = self._sorted(0, self._factorization(0, residuals[0]))
             return replace(only, solutions=(only,)) if self.keep_all else only
         likeness = compare(self.data, point.Wt, point.H, best)
         starts = tuple(
@@ -234,13 +236,24 @@ class Run:
         )
         kept = range(self.n_starts) if self.keep_all else [best]
         solutions = {i: self._factorization(i, residuals[i]) for i in kept}
-        return replace(
-            solutions[best],
-            starts=starts,
-            best_start=best,
-            spread=likeness.spread(self.data),
-            solutions=tuple(solutions.values()) if self.keep_all else (),
+        result = replace(
+            solutions[best], starts=starts, best_start=best, spread=likeness.spread(self.data)
         )
+        if self.keep_all:
+            every = tuple(self._sorted(i, solution) for i, solution in solutions.items())
+            result = replace(result, solutions=every)
+        return self._sorted(best, result)
+
+    def _sorted(self, i: int, factorization: Factorization) -> Factorization:
+        """The factorization of a start with its components sorted by share."""
+        if not self.sort:
+            return factorization
+        kernels = self.data.kernels
+        Grams = (
+            kernels.to_host(kernels.gram64(F[i : i + 1]))[0].astype(np.float64)
+            for F in (self.point.Wt, self.point.H)
+        )
+        return factorization.reordered(order_by_share(*Grams))
 
     def _factorization(self, i: int, residual2: float) -> Factorization:
         """One start as factors of X: put back the scale that was taken off X."""
@@ -303,6 +316,7 @@ class Run:
         trace: TracebackType | None,
     ) -> bool:
         self._context.close()
+        self.limits.close_bar()
         if kind is KeyboardInterrupt and self._point is not None:  # else there is nothing to keep
             self.stopped = Status.INTERRUPTED
             self._point.forget_products()
@@ -410,8 +424,10 @@ class Run:
                 history=outcome.history if outcome else None,
             )
             start.stages.append(stage)
-            if self.limits.verbose > 0:
+            if self.limits.prints_stages:
                 print(f"start {i + 1:<3} {stage}" if self.n_starts > 1 else stage, flush=True)
+        if self.limits.bar is not None:
+            self.limits.bar.done(name, min(errors))
 
     def _settle_for_best(self) -> None:
         """After a stop: merge what is over-complete; keep an initial solution if it is better."""

@@ -1,5 +1,3 @@
-import importlib
-
 import numpy as np
 import pytest
 
@@ -40,6 +38,5 @@ def drawn():
 @pytest.fixture(autouse=True)
 def _quick_pages(request, monkeypatch):
     if "drawn" not in request.fixturenames:
-        for name in ("demo", "fit", "merge", "path"):
-            module = importlib.import_module(f"nmfmerge.cli.{name}")
-            monkeypatch.setattr(module, "pages", lambda fit: {"report.html": "<!DOCTYPE html>"})
+        page = {"report.html": "<!DOCTYPE html>"}
+        monkeypatch.setattr("nmfmerge.cli.common.pages", lambda fit, bar=None: page)

@@ -200,3 +200,34 @@ def test_drawing_library_is_loaded_only_where_it_draws(file):
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip().endswith("False")
+
+
+def test_a_merged_fit_is_compared_with_its_own_neighbours(file, command, tmp_path):
+    """What was measured of the fit that it comes from says nothing of it."""
+    assert command("fit", file, "-r", 5, "--starts", 2, "-o", tmp_path / "five")[0] == 0
+    assert command("merge", tmp_path / "five", "-r", 3, "-o", tmp_path / "three")[0] == 0
+    before, after = (folder.read(tmp_path / name) for name in ("five", "three"))
+    assert "standard" in before.about
+    assert "standard" not in after.about
+    near = after.about["neighbours"]
+    assert near["more"] <= after.result.fitting_error <= near["fewer"]
+
+
+def test_a_data_file_that_is_not_there_is_told(file, command, tmp_path):
+    assert (
+        command("fit", file, "-r", 3, "--starts", 1, "--no-report", "-o", tmp_path / "out")[0] == 0
+    )
+    for name in ("report", "export", "merge"):
+        more = ("-r", 2) if name == "merge" else ()
+        code, _, message = command(name, tmp_path / "out", *more, "--data", tmp_path / "none.npy")
+        assert code == 1
+        assert "none.npy was not found: check its name and folder" in message
+
+
+def test_resuming_a_finished_fit_says_how_to_write_other_files(file, command, tmp_path):
+    words = ("fit", file, "-r", 3, "--starts", 1, "--no-report", "-o", tmp_path / "out")
+    assert command(*words)[0] == 0
+    code, told, _ = command(*words, "--resume", "--tables", "xlsx")
+    assert code == 0
+    assert "nothing to resume" in told
+    assert f"nmfmerge export {tmp_path / 'out'} --tables xlsx" in told

@@ -1,5 +1,4 @@
 import csv
-import io
 import json
 import os
 import re
@@ -10,8 +9,6 @@ import pytest
 
 from nmfmerge import folder, nmf, nmf_merge
 from nmfmerge.cli import fit as fit_command
-from nmfmerge.cli import progress
-from nmfmerge.cli.progress import LiveLine
 
 
 def contents(path):
@@ -82,8 +79,9 @@ def test_fit_writes_everything_that_is_promised(command, file, tmp_path, drawn):
     command("fit", file, "-r", 5, "-o", tmp_path / "out")
     names = {str(name) for name in contents(tmp_path / "out")}
     assert names == {
-        "factors.npz", "history.npz", "axes.npz", "W.csv", "H.csv", "starts.csv", "merges.csv",
-        "fit.json", "report.html", "figures/components.png", "figures/convergence.png",
+        "factors.npz", "history.npz", "axes.npz", "W.csv", "H.csv", "components.csv", "starts.csv",
+        "merges.csv", "fit.json", "report.html", "figures/components.png",
+        "figures/convergence.png",
         "figures/reconstruction.png", "figures/merges.png", "figures/singular-values.png",
         "figures/starts.png",
     }  # fmt: skip
@@ -293,7 +291,7 @@ def test_json_is_for_scripts(command, file, tmp_path):
         (["run.npy", "-r", 3, "--starts", 0], ": --starts 0 is out of range"),
         (["run.npy", "-r", 3, "--tol", -1], ": --tol -1.0 is out of range"),
         (["run.npy", "-r", 3, "--window", 512],
-         ": --window 512 is not an option of the format 'npy', which takes --transpose"),
+         ": --window 512 is not an option of the format 'npy', which takes --pixel-axes"),
         (["run.npy", "-r", 3, "-o", "run.npy/out"], "cannot be written"),
         (["negative.npy", "-r", 2], "Negative values"),
     ],
@@ -316,50 +314,3 @@ def test_a_mistyped_command_ends_with_code_2(words, command, capsys):
         command(*words)
     assert stop.value.code == 2
     assert "usage: nmfmerge" in capsys.readouterr().err
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-def test_a_terminal_sees_stage_iteration_error_step_and_time(X):
-    stream = Terminal()
-    live = LiveLine(stream)
-    nmf_merge(X, 4, n_init=1, callback=live)
-    live.clear()
-    shown = stream.getvalue()
-    pattern = r"\rinitial +iteration +1 +error [\d.]+ % +step \S+ of 1e-02 +[\d.]+ s\x1b\[K"
-    assert re.match(pattern, shown)
-    assert shown.endswith("\r\x1b[K")
-
-
-def test_several_starts_are_one_line(X, monkeypatch):
-    monkeypatch.setattr(progress, "_SECONDS", 0.0)
-    stream, calls = Terminal(), []
-    live = LiveLine(stream, n_starts=3)
-
-    def noted(now):
-        if now.stage == "final":
-            calls.append((now.start, now.iteration, now.step <= now.tol, now.fitting_error))
-        live(now)
-
-    nmf_merge(X, 4, n_init=3, callback=noted)
-    lines = [text for text in stream.getvalue().split("\r") if text.startswith("final")]
-    assert len(lines) == len(calls)
-    pattern = r"final +(\d) of 3 starts done +iteration +(\d+) +error ([\d.]+) % +step"
-    done, last = set(), {}
-    for text, (start, iteration, ended, error) in zip(lines, calls, strict=True):
-        done |= {start} if ended else set()
-        last[start] = iteration, error
-        found = re.match(pattern, text)
-        assert int(found[1]) == len(done)
-        assert int(found[2]) == max(n for n, _ in last.values())
-        assert found[3] == f"{min(e for _, e in last.values()):.5g}"
-    assert len(done) == 3
-
-
-def test_other_streams_see_nothing(X):
-    stream = io.StringIO()
-    nmf_merge(X, 4, callback=LiveLine(stream))
-    assert stream.getvalue() == ""

@@ -104,7 +104,7 @@ def test_everything_that_is_written_counts_as_ours(command, file, out, drawn):
     command("fit", file, "-r", 5, "-o", out)
     chosen = out.with_name("chosen")
     command("path", file, "--max", 5, "-o", chosen)
-    written = {"edits.npz", "edits.py"}  # by the explorer
+    written = {"edits.npz", "edits.py", "figures/maps.png"}  # by the explorer, and of images
     for made in (out, chosen):
         assert folder.not_ours(made) == []
         written |= {path.relative_to(made).as_posix() for path in made.rglob("*") if path.is_file()}
@@ -273,3 +273,52 @@ def test_pictures_with_names_that_are_not_text(command, tmp_path, drawn):
     assert (code, err) == (0, "")
     assert b"p\xff2" in (tmp_path / "out/H.csv").read_bytes()
     assert "p\ufffd" in (tmp_path / "out/report.html").read_text(encoding="utf-8")
+
+
+def test_files_of_a_user_are_not_ours_by_a_like_name(file, command, tmp_path):
+    out = tmp_path / "out"
+    assert command("fit", file, "-r", 3, "--starts", 1, "--no-report", "-o", out)[0] == 0
+    (out / "audio").mkdir()
+    for name in ("top-secret.csv", "audio/component-01-edited.wav", "mine.parquet"):
+        (out / name).write_text("mine")
+        code, _, message = command("fit", file, "-r", 3, "--no-report", "-o", out, "--force")
+        assert code == 1
+        assert name in message
+        assert (out / name).read_text() == "mine"
+        (out / name).unlink()
+    (out / "audio" / "component-01.wav").write_text("ours")
+    assert command("fit", file, "-r", 3, "--no-report", "-o", out, "--force")[0] == 0
+
+
+def test_tables_of_names_are_ours(tmp_path, command):
+    table = tmp_path / "counts.csv"
+    lines = [f"gene{i},{i % 3 + 1},{i % 5},{7 - i % 7}" for i in range(12)]
+    table.write_text("\n".join(["gene,a,b,c", *lines]))
+    out = tmp_path / "out"
+    assert command("fit", table, "-r", 2, "--no-report", "-o", out)[0] == 0
+    assert (out / "top-genes.csv").exists()
+    assert folder.not_ours(out) == []
+    assert command("fit", table, "-r", 2, "--no-report", "-o", out, "--force")[0] == 0
+
+
+@pytest.mark.parametrize("error", [RuntimeError("no ink"), KeyboardInterrupt()])
+def test_a_fit_without_a_report_is_not_lost(file, command, tmp_path, monkeypatch, error):
+    def fails(*arguments):
+        raise error
+
+    monkeypatch.setattr("nmfmerge.cli.common.pages", fails)
+    out = tmp_path / "out"
+    code, told, message = command("fit", file, "-r", 3, "--starts", 1, "-o", out)
+    assert code == 0
+    assert folder.read(out).result.n_components == 3
+    assert "the fit is written without it (nmfmerge report" in message
+    assert f"written to {out}" in told
+
+
+def test_data_of_any_size_have_a_report(tmp_path, command, drawn):
+    X = np.random.default_rng(0).random((20, 15)) * 1e200
+    np.save(tmp_path / "huge.npy", X)
+    out = tmp_path / "out"
+    code, _, message = command("fit", tmp_path / "huge.npy", "-r", 2, "--starts", 2, "-o", out)
+    assert (code, message) == (0, "")
+    assert (out / "report.html").exists()

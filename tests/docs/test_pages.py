@@ -7,10 +7,11 @@ import matplotlib as mpl
 import pytest
 
 import nmfmerge
-from nmfmerge import editor, io, plot, report
+from nmfmerge import editor, export, io, plot, report
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted((ROOT / "docs").glob("*.md"))
+FIELDS = sorted((ROOT / "docs" / "fields").glob("*.md"))
+PAGES = [*sorted((ROOT / "docs").glob("*.md")), *FIELDS]
 FENCE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
@@ -24,7 +25,7 @@ def _without_code(text):
 
 
 def _name(page):
-    return page.name
+    return f"{page.parent.name}/{page.name}"
 
 
 def test_every_public_name_is_in_the_api_page():
@@ -38,9 +39,10 @@ def test_every_public_name_is_in_the_api_page():
         and value.__module__ == nmfmerge.metrics.__name__
         and not isinstance(value, type)
     }
-    for module in (editor, io, plot, report):
+    for module in (editor, export, io, plot, report):
         short = module.__name__.removeprefix("nmfmerge.")
-        names |= {f"{short}.{name}" for name in module.__all__ if name not in ("FORMATS", "Editor")}
+        tables = ("EXPORTS", "FORMATS", "Editor")
+        names |= {f"{short}.{name}" for name in module.__all__ if name not in tables}
     text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"^   ([\w.]+)$", text, re.MULTILINE))
     assert names == listed
@@ -72,13 +74,44 @@ def test_anchors_exist(page):
         text = _without_code((page.parent / file).read_text(encoding="utf-8"))
         headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
         slugs = {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
-        assert anchor in slugs
+        assert anchor in slugs, f"{page.name} links to {link}: there is no such heading"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)
 def test_snippets_compile(page):
     for i, snippet in enumerate(_snippets(page)):
         compile(snippet, f"{page.name}, snippet {i}", "exec")
+
+
+WIDTH = 79  # characters of code that a page shows at 1280 pixels without a scroll bar
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_code_is_not_cut_off(page):
+    text = page.read_text(encoding="utf-8")
+    blocks = re.findall(r"^```(?:python|bash)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    for line in "".join(blocks).splitlines():
+        assert len(line) <= WIDTH, f"{page.name}: {line}"
+
+
+def test_code_of_the_gallery_is_not_cut_off():
+    for example in (ROOT / "docs" / "gallery").glob("plot_*.py"):
+        code = example.read_text(encoding="utf-8").split('"""', 2)[2]
+        for line in code.splitlines():
+            assert len(line) <= WIDTH or line.startswith("#"), f"{example.name}: {line}"
+
+
+def test_the_pages_of_the_fields_have_the_same_headings():
+    for page in FIELDS:
+        if page.name != "index.md":
+            text = _without_code(page.read_text(encoding="utf-8"))
+            assert re.findall(r"^## (.*)$", text, re.MULTILINE) == [
+                "A file to try it with",
+                "On the command line",
+                "What comes out",
+                "In Python",
+                "What to be careful about",
+            ], page.name
 
 
 @pytest.mark.parametrize("page", ["start.md", "from-scikit-learn.md"])

@@ -393,6 +393,7 @@ def test_names_go_to_folders_figures_and_reports(data, editor, tmp_path):
     assert folder.read(tmp_path / "out").result.names == editor.names
     page = report.page(editor.result(), data)
     assert "glucose &lt;b&gt;" in page
-    labels = [ax.get_ylabel() for ax in plot.components(editor.result(), data).axes]
+    names = plot.components(editor.result(), data).axes[0].texts
+    labels = [text.get_text() for text in names if text.get_gid() == "name"]
     assert any(label.startswith("glucose") for label in labels)
     assert any(label.startswith("component 2+3") for label in labels)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from nmfmerge import folder, nmf
+from nmfmerge.cli import main
 from nmfmerge.explore import session as session_module
 from nmfmerge.explore.autosave import Autosave, AutosaveError
 from nmfmerge.explore.explorer import open_matrix, open_path
@@ -290,6 +291,19 @@ def test_what_is_saved_opens_again_with_its_names(opened, file):
     assert again.state.names == opened.state.names
     assert again.state.result.fitting_error == pytest.approx(opened.state.result.fitting_error)
     again.close()
+
+
+def test_what_is_saved_can_be_exported(opened, file):
+    opened.go(4)
+    opened.edit("rename", 1, "glucose")
+    done(opened)
+    opened.save("mine.nmf")
+    done(opened)
+    path = file.parent / "mine.nmf"
+    assert main(["export", str(path), "--tables", "xlsx"]) == 0
+    assert (path / "tables.xlsx").exists()
+    assert "glucose" in (path / "components.csv").read_text("utf-8")
+    assert folder.not_ours(path) == []
 
 
 def test_the_saved_script_repeats_the_edits(opened, file, monkeypatch):

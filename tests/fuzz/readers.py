@@ -26,7 +26,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from tests.fuzz.seeds import OPTIONS, write_seeds
+from nmfmerge.io.parts import files_of
+from tests.fuzz.seeds import OPTIONS, seed_names, write_seeds
 
 SECONDS = 60  # for one case
 MAX_MEMORY = "200MB"
@@ -96,7 +97,7 @@ def damage(rng: random.Random, path: Path) -> None:
     raw, inside = path.read_bytes(), rng.random() < 0.7
     if inside and path.suffix == ".gz":
         raw = gzip.compress(mutate(rng, gzip.decompress(raw)))
-    elif inside and path.suffix == ".npz":
+    elif inside and path.suffix in (".npz", ".xlsx"):
         raw = _damage_member(rng, raw)
     else:
         raw = mutate(rng, raw)
@@ -119,14 +120,15 @@ def _damage_member(rng: random.Random, raw: bytes) -> bytes:
 def make_case(seeds: Path, folder: Path, seed: int, number: int) -> Path:
     """The damaged file of a case, in a folder."""
     rng = random.Random(f"{seed}/{number}")
-    names = sorted(path.name for path in seeds.iterdir())
+    names = seed_names(seeds)
     weights = [1 if name.endswith(".mat") and name != "m73.mat" else RARE for name in names]
     name = rng.choices(names, weights)[0]
     path = folder / name
     if (seeds / name).is_dir():
         shutil.copytree(seeds / name, path)
     else:
-        shutil.copy(seeds / name, path)
+        for file in files_of(seeds / name):
+            shutil.copy(file, folder)
     damage(rng, path)
     return path
 

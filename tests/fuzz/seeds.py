@@ -32,9 +32,14 @@ def write_seeds(folder: Path) -> list[str]:
     """Write all of them; their names, folders among them."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for write in (_arrays, _tables, _matlab, _hierarchies, _sounds, _images, _runs):
+        for write in (_arrays, _tables, _matlab, _hierarchies, _cells, _sounds, _images, _runs):
             write(folder)
-    return sorted(path.name for path in folder.iterdir())
+    return seed_names(folder)
+
+
+def seed_names(folder: Path) -> list[str]:
+    """Names of the seeds in a folder; the data file of an ENVI header is part of that."""
+    return sorted(path.name for path in folder.iterdir() if path.suffix != ".img")
 
 
 def _arrays(folder: Path) -> None:
@@ -60,6 +65,7 @@ def _tables(folder: Path) -> None:
     np.savetxt(folder / "a.txt", _X)
     table.to_parquet(folder / "named.parquet")
     table.reset_index(drop=True).to_parquet(folder / "zstd.parquet", compression="zstd")
+    table.to_excel(folder / "a.xlsx")
 
 
 def _matlab(folder: Path) -> None:
@@ -99,6 +105,40 @@ def _hierarchies(folder: Path) -> None:
     cells.write_h5ad(folder / "layer.h5ad")
 
 
+def _cells(folder: Path) -> None:
+    import h5py
+    from scipy.io import mmwrite
+
+    barcodes, genes = [f"AAAC{i}-1" for i in range(9)], [f"ENSG{i}" for i in range(12)]
+    for name, pack in (("old", ""), ("new", ".gz")):
+        (folder / name).mkdir()
+        types = "\tGene Expression" if pack else ""
+        texts = {
+            "barcodes.tsv": "".join(f"{cell}\n" for cell in barcodes),
+            f"{'features' if pack else 'genes'}.tsv": "".join(
+                f"{gene}\tG{i // 2}{types}\n" for i, gene in enumerate(genes)
+            ),
+        }
+        mmwrite(folder / name / "matrix.mtx", _S)
+        for file, text in texts.items():
+            (folder / name / file).write_text(text)
+        for plain in list((folder / name).iterdir()) if pack else []:
+            plain.with_name(f"{plain.name}.gz").write_bytes(gzip.compress(plain.read_bytes()))
+            plain.unlink()
+    C = _S.tocsc()
+    parts = {"data": C.data, "indices": C.indices, "indptr": C.indptr, "shape": C.shape}
+    with h5py.File(folder / "tenx.h5", "w") as file:
+        group = file.create_group("matrix")
+        for name, values in {**parts, "barcodes": np.array(barcodes, "S")}.items():
+            group[name] = values
+        group["features/name"] = np.array(genes, "S")
+        group["features/feature_type"] = np.array(["Gene Expression"] * 12, "S")
+    with h5py.File(folder / "tenx_old.h5", "w") as file:
+        for name, values in {**parts, "barcodes": np.array(barcodes, "S")}.items():
+            file[f"hg19/{name}"] = values
+        file["hg19/gene_names"] = np.array(genes, "S")
+
+
 def _sounds(folder: Path) -> None:
     import soundfile
     from scipy.io import wavfile
@@ -130,6 +170,16 @@ def _images(folder: Path) -> None:
     (folder / "pages").mkdir()
     pages = [Image.fromarray(image) for image in _IMAGES]
     pages[0].save(folder / "pages" / "a.gif", save_all=True, append_images=pages[1:])
+    _envi(folder)
+
+
+def _envi(folder: Path) -> None:
+    from spectral import envi
+
+    facts = {"wavelength": [400.0 + k for k in range(4)], "wavelength units": "Nanometers"}
+    cube = np.moveaxis(_IMAGES, 0, -1)
+    envi.save_image(str(folder / "a.hdr"), cube, metadata=facts)
+    envi.save_image(str(folder / "b.hdr"), cube.astype("f4"), interleave="bsq", byteorder=1)
 
 
 def _runs(folder: Path) -> None:

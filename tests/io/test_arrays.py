@@ -63,7 +63,7 @@ def test_npz_with_one_array_needs_no_choice(tmp_path, X):
     [
         (np.ones(3), "1 dimension(s), 3: reshape"),
         (np.float64(3), "0 dimension(s), a single number"),
-        (np.ones((2, 3, 4)), "3 dimension(s), 2 × 3 × 4"),
+        (np.ones((2, 3, 4)), "3 dimensions, 2 × 3 × 4"),
         (np.ones((0, 3)), "an empty matrix, 0 × 3"),
         (np.ones((2, 2)) * 1j, "complex numbers: store their absolute values"),
         (np.array([["a", "b"]]), "<U1 values, not numbers"),

@@ -10,9 +10,11 @@ import numpy as np
 import pynumpress
 import pytest
 import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.io import netcdf_file
 
-from nmfmerge.datasets.convert import bin_lcms
+from nmfmerge.datasets.convert import bin_index, bin_lcms, bin_number
 from nmfmerge.io import read
 from nmfmerge.io.memory import memory_for
 from nmfmerge.io.mzml import read_spectra
@@ -140,7 +142,7 @@ def test_a_run_is_summed_in_bins(run):
     assert data.name == "x"
     assert data.rows.name == "m/z"
     assert data.columns.label == "retention time (s)"
-    np.testing.assert_array_equal(data.rows.values, [100, 101, 102])
+    np.testing.assert_array_equal(data.rows.values, [100.5, 101.5, 102.5])
     np.testing.assert_array_equal(data.columns.values, TIMES)
 
 
@@ -153,24 +155,24 @@ def test_transpose_puts_scans_in_rows(run):
 @pytest.mark.parametrize(
     ("options", "X", "rows", "columns"),
     [
-        ({"mz_bin": 2.0}, [[3, 8, 0, 16], [4, 0, 0, 96]], [100, 102], TIMES),
+        ({"mz_bin": 2.0}, [[3, 8, 0, 16], [4, 0, 0, 96]], [101, 103], TIMES),
         (
             {"mz_bin": 0.5, "mz_min": 102, "mz_max": 103},
             [[0, 0, 0, 0], [4, 0, 0, 96]],
-            [102, 102.5],
+            [102.25, 102.75],
             TIMES,
         ),
-        ({"mz_min": 100.5, "mz_max": 101.5}, [[2, 8, 0, 16]], [100.5], TIMES),
-        ({"mz_min": 99, "mz_max": 101}, [[0, 0, 0, 0], [3, 8, 0, 16]], [99, 100], TIMES),
-        ({"mz_max": 101.5}, [[3, 0, 0, 16], [0, 8, 0, 0]], [100, 101], TIMES),
-        ({"time_bin": 2.0}, [[3, 16], [8, 0], [4, 96]], [100, 101, 102], [60, 62]),
+        ({"mz_min": 100.5, "mz_max": 101.5}, [[2, 8, 0, 16]], [101], TIMES),
+        ({"mz_min": 99, "mz_max": 101}, [[0, 0, 0, 0], [3, 8, 0, 16]], [99.5, 100.5], TIMES),
+        ({"mz_max": 101.5}, [[3, 0, 0, 16], [0, 8, 0, 0]], [100.5, 101.5], TIMES),
+        ({"time_bin": 2.0}, [[3, 16], [8, 0], [4, 96]], None, [61, 63]),
         ({"time_bin": 1.5, "time_min": 59}, [[3, 0, 16], [0, 8, 0], [4, 0, 96]], None, None),
-        ({"time_min": 61, "time_max": 62}, [[8, 0]], [101], [61, 62]),
+        ({"time_min": 61, "time_max": 62}, [[8, 0]], [101.5], [61, 62]),
         (
             {"time_bin": 1.0, "time_min": 60, "time_max": 62},
             [[3, 0], [0, 8], [4, 0]],
-            [100, 101, 102],
-            [60, 61],
+            None,
+            [60.5, 61.5],
         ),
     ],
 )
@@ -178,9 +180,16 @@ def test_bins_and_ranges_are_used(run, options, X, rows, columns):
     data = read(run, **options)
     found = data.X.toarray() if sp.issparse(data.X) else data.X
     np.testing.assert_array_equal(found, X)
-    np.testing.assert_array_equal(data.rows.values, [100, 101, 102] if rows is None else rows)
-    expected = [59, 60.5, 62] if columns is None else columns
+    centres = [100.5, 101.5, 102.5]
+    np.testing.assert_array_equal(data.rows.values, centres if rows is None else rows)
+    expected = [59.75, 61.25, 62.75] if columns is None else columns
     np.testing.assert_array_equal(data.columns.values, expected)
+
+
+def test_the_description_says_that_axes_have_centres(run):
+    assert read(run).description == "LC-MS run in bins of 1 Da; the axes have their centres."
+    in_time = read(run, mz_bin=0.5, time_bin=2.0).description
+    assert in_time == "LC-MS run in bins of 0.5 Da and of 2 s; the axes have their centres."
 
 
 def test_fine_bins_are_kept_sparse(run):
@@ -372,3 +381,50 @@ def test_a_real_run_has_the_bins_of_the_papers(real):
     X, seconds = bin_lcms(path, n_scans=data.X.shape[1], scans_per_bin=1)
     np.testing.assert_allclose(data.X, X, rtol=1e-12)
     np.testing.assert_array_equal(data.columns.values, seconds)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from([("0.1", 1), ("0.01", 2), ("0.2", 1), ("0.3", 1), ("0.05", 2), ("1", 0)]),
+    st.lists(st.integers(300, 20_000), min_size=1, max_size=20, unique=True),
+    st.sampled_from([np.float32, np.float64]),
+    st.sampled_from([write_mzml, write_andi]),
+    st.booleans(),
+)
+def test_masses_at_the_edges_of_bins_begin_these_bins(
+    tmp_path_factory, width, multiples, kind, write, from_the_lowest
+):
+    """Decimal multiples of the width of a bin, which neither precision has as they are written."""
+    text, digits = width
+    multiples = np.sort(multiples)
+    masses = [float(kind(f"{k * float(text):.{digits}f}")) for k in multiples]
+    path = write(tmp_path_factory.mktemp("edges") / "x.mzML", [(1.0, 1, masses, multiples)])
+    path = path.rename(path.with_suffix(".mzML" if write is write_mzml else ".cdf"))
+    options = {}
+    if from_the_lowest:
+        low = f"{multiples[0] * float(text):.{digits}f}"
+        high = f"{multiples[-1] * float(text):.{digits}f}"
+        options = {"mz_min": float(low), "mz_max": float(high) + float(text) / 2}
+    data = read(path, mz_bin=float(text), **options)
+    X = data.X.toarray() if sp.issparse(data.X) else data.X
+    filled = np.flatnonzero(X)
+    np.testing.assert_array_equal(filled, multiples - multiples[0])
+    np.testing.assert_array_equal(X[filled, 0], multiples)
+    centres = (multiples + 0.5) * float(text)
+    np.testing.assert_allclose(data.rows.values[filled], centres, atol=1e-6)
+
+
+@given(st.integers(1, 2000), st.sampled_from([0.1, 0.2, 0.3, 0.7]), st.integers(0, 5000))
+def test_times_at_the_edges_of_bins_begin_these_bins(n, width, first):
+    low = first * width
+    at = np.array([float(f"{(first + k) * width:.1f}") for k in range(n)])
+    np.testing.assert_array_equal(bin_index(at, low, width, n + 1), np.arange(n))
+
+
+@given(st.integers(50, 3000), st.integers(1, 999_999), st.sampled_from([0.01, 0.1, 1.0]))
+def test_masses_inside_a_bin_stay_in_it(number, millionths, width):
+    """Rounding moves only what is at an edge: in double precision little, in single one step."""
+    mass = np.array([(number + millionths / 1e6) * width])
+    assert bin_number(mass, 0.0, width)[0] == number
+    below = np.nextafter(np.float32(number), np.float32(0), dtype=np.float32)
+    assert bin_number(np.array([below]), 0.0, 1.0)[0] == number - 1

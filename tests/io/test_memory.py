@@ -73,6 +73,21 @@ def _(path):
     pd.DataFrame(np.zeros((1_000_000, 3)), columns=["a", "b", "c"]).to_parquet(path)
 
 
+@writer("x.xlsx")
+def _(path):
+    pd.DataFrame([[0]]).to_excel(path, index=False, header=False)
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    row = b"<row>" + b"<c><v>0</v></c>" * 200 + b"</row>"
+    sheet = re.sub(
+        rb"<sheetData>.*</sheetData>", b"<sheetData>" + row * 1000 + b"</sheetData>",
+        parts["xl/worksheets/sheet1.xml"],
+    )  # fmt: skip
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in (parts | {"xl/worksheets/sheet1.xml": sheet}).items():
+            archive.writestr(name, content)
+
+
 @writer("tall.mtx")
 def _(path):
     mmwrite(path, sp.coo_matrix(([1.0], ([0], [0])), shape=(3_000_000, 2)))
@@ -174,6 +189,23 @@ def _(path):
     tifffile.imwrite(path, np.zeros((1200, 1200), np.uint8), compression="zlib")
 
 
+@writer("x.hdr")
+def _(path):
+    """The data file is not packed, but a file may lie in a file system that packs."""
+    from spectral import envi
+
+    envi.save_image(str(path), np.zeros((100, 100, 60), np.uint8))
+
+
+@writer("cells")
+def _(path):
+    path.mkdir()
+    mmwrite(path / "matrix.mtx", sp.coo_matrix(([1.0], ([0], [0])), (100_000, 3)))
+    (path / "barcodes.tsv").write_text("a\nb\nc\n")
+    text = gzip.compress(b"gene\n" * 100_000)
+    (path / "features.tsv.gz").write_bytes(text)
+
+
 @writer("images")
 def _(path):
     path.mkdir()
@@ -196,8 +228,9 @@ def small_file(request, tmp_path):
 
 
 def test_small_files_of_every_format_are_tried(tmp_path):
-    for folder in ("images", "pages"):
+    for folder in ("images", "pages", "cells"):
         (tmp_path / folder).mkdir()
+    (tmp_path / "cells" / "matrix.mtx").touch()
     tried = {find_format(tmp_path / name).name for name in WRITERS}
     assert tried == set(FORMATS) - {"npy"}  # whose size on disk is that in memory
 

@@ -60,8 +60,8 @@ def test_a_missing_file_is_not_found(tmp_path):
 
 
 def test_an_unknown_suffix_lists_what_is_known(tmp_path, refused):
-    (tmp_path / "table.xlsx").write_bytes(b"PK")
-    refused(tmp_path / "table.xlsx", "suffix that is not known", *FILES)
+    (tmp_path / "table.docx").write_bytes(b"PK")
+    refused(tmp_path / "table.docx", "suffix that is not known", *FILES)
 
 
 @pytest.mark.parametrize("suffix", FILES)
@@ -87,11 +87,12 @@ def test_words_instead_of_data_are_refused(tmp_path, refused, suffix):
 
 def test_an_option_of_another_format_is_refused(tmp_path, X):
     np.save(tmp_path / "x.npy", X)
-    with pytest.raises(ValueError, match=r"window=512 is not an option .*'npy'.* takes transpose"):
+    with pytest.raises(ValueError, match=r"window=512 is not an option .*'npy'.* takes pixel_axes"):
         read(tmp_path / "x.npy", window=512)
     np.savez(tmp_path / "x.npz", X)
     with pytest.raises(
-        ValueError, match=r"lag=1 .*'npz', which takes variable, transpose, max_memory$"
+        ValueError,
+        match=r"lag=1 .*'npz', which takes variable, pixel_axes, .*transpose, max_memory$",
     ):
         read(tmp_path / "x.npz", lag=1)
 

@@ -35,7 +35,7 @@ def test_zarr_with_wrong_content_is_refused(tmp_path, X, refused):
     zarr.open_group(tmp_path / "group.zarr", mode="w")
     refused(tmp_path / "group.zarr", "holds no numeric array")
     array = zarr.create_array(tmp_path / "x.zarr", data=np.ones((2, 3, 4)))
-    refused(tmp_path / "x.zarr", "3 dimension(s)")
+    refused(tmp_path / "x.zarr", "3 dimensions")
     refused(tmp_path / "x.zarr", "holds one array", variable="a")
     for chunk in (tmp_path / "x.zarr" / "c").rglob("*"):
         if chunk.is_file():

@@ -18,6 +18,6 @@ print("matplotlib" in sys.modules, "matplotlib.pyplot" in sys.modules)
 
 def test_names_are_frozen():
     assert nmfmerge.plot.__all__ == [
-        "comparison", "components", "convergence", "merges", "paired_starts", "rank_path",
+        "comparison", "components", "convergence", "maps", "merges", "paired_starts", "rank_path",
         "reconstruction", "singular_values", "starts",
     ]  # fmt: skip

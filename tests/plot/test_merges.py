@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nmfmerge import Factorization, MergeTree, Status, metrics, nmf_merge, plot
-from nmfmerge.plot.merges import leaf_names, leaf_order, roots
+from nmfmerge.plot.merges import leaf_names, leaf_order
 
 TREE = MergeTree(6, [(1, 4), (3, 6)], [1.0, 4.0])  # 1 + 4 = 6, 3 + 6 = 7; left: 0, 2, 5, 7
 
@@ -27,7 +27,7 @@ def merged(rng):
 def test_leaves_roots_and_names(merged):
     assert leaf_order(TREE)[:3] == [3, 1, 4]
     assert sorted(leaf_order(TREE)) == list(range(6))
-    assert roots(TREE) == [0, 2, 5, 7]
+    assert TREE.roots == (0, 2, 5, 7)
     assert leaf_names(merged) == ["1", "2", "3", "4", "+1", "+2"]
 
 

@@ -44,7 +44,7 @@ def test_starts_that_agree_to_many_digits_can_be_told_apart(run):
     errors = [1.0, 1.0 + 2e-8, 1.0 + 3e-7, 1.0]
     left = plot.starts(with_starts(result, errors, np.ones((4, 5)))).axes[0]
     left.figure.draw_without_rendering()
-    assert texts(left) == ["1 %", "+2e-06 %", "+3e-05 %", "the same"]
+    assert texts(left) == ["1 %", "+2·10⁻⁶ %", "+3·10⁻⁵ %", "the same"]
     pixels = left.transData.transform(
         np.stack([marked(left, "errors").get_xdata(), np.arange(4)], axis=1)
     )[:, 0]
@@ -113,15 +113,20 @@ def spread(ax):
 
 def test_lines_have_a_band_of_the_spread(run):
     data, result = run
-    figure = plot.components(result, data, which=[2])
-    for ax, vector, deviation in (
-        (figure.axes[0], result.W[:, 2], result.spread.W[:, 2]),
-        (figure.axes[1], result.H[2], result.spread.H[2]),
-    ):
-        (band,) = spread(ax)
-        corners = band.get_paths()[0].vertices[:, 1]
-        assert corners.max() == pytest.approx((vector + deviation).max())
-        assert corners.min() >= 0
+    wide = replace(result, spread=spread_of(result, 0.2))
+    figure = plot.components(wide, data, which=[2, 0])
+    (band,) = spread(figure.axes[1])
+    for i, k in enumerate((2, 0)):
+        x, y = band.get_paths()[i].vertices.T
+        peak = data.columns.values[np.argmax(result.H[k])]
+        ends = y[x == peak] + i + 1
+        assert ends.max() / ends.min() == pytest.approx(1.2 / 0.8)
+        assert (y + i + 1).min() >= -1e-12
+        assert (y + i + 1).max() < 1
+    (whiskers,) = [line for line in figure.axes[0].lines if line.get_gid() == "spread"]
+    x, y = whiskers.get_data()
+    first = np.flatnonzero(x == data.rows.values[np.argmax(result.W[:, 2])])[:2]
+    assert (y[first[1]] + 1) / (y[first[0]] + 1) == pytest.approx(1.2 / 0.8)
     assert "standard deviation over 4 starts" in figure.get_supxlabel()
 
 
@@ -129,11 +134,14 @@ def test_bars_have_whiskers_and_pictures_nothing(counts, movie):
     data, result = counts
     wide = replace(with_starts(result, [1, 1], np.ones((2, 3))), spread=spread_of(result, 0.3))
     figure = plot.components(wide, data, which=[1])
-    top = np.argsort(-result.W[:, 1])[:6]
+    chosen = np.argsort(-metrics.specificity(result.W)[:, 1], kind="stable")[:6]
+    top = chosen[np.argsort(-result.W[chosen, 1], kind="stable")]
     (whiskers,) = spread(figure.axes[0])
     ends = np.array([segment[:, 0] for segment in whiskers.get_segments()])
-    np.testing.assert_allclose(ends[:, 0], 0.7 * result.W[top, 1])
-    np.testing.assert_allclose(ends[:, 1], 1.3 * result.W[top, 1])
+    bars = np.array([bar.get_width() for bar in figure.axes[0].patches])
+    np.testing.assert_allclose(bars / bars.max(), result.W[top, 1] / result.W[:, 1].max())
+    np.testing.assert_allclose(ends[:, 0], 0.7 * bars)
+    np.testing.assert_allclose(ends[:, 1], 1.3 * bars)
     assert figure.axes[0].get_xlim()[1] > ends.max()
     assert figure.get_supxlabel().startswith("Whiskers: ±")
     data, result = movie
@@ -162,5 +170,5 @@ def test_a_band_does_not_flatten_the_line(plain_run):
     wild = replace(
         with_starts(plain_run, [1, 1], np.ones((2, 5))), spread=spread_of(plain_run, 100.0)
     )
-    ax = plot.components(wild, which=[0]).axes[0]
-    assert ax.get_ylim()[1] < 2 * plain_run.W[:, 0].max()
+    (line,) = plot.components(wild, which=[0]).axes[0].lines
+    assert np.nanmax(line.get_ydata()) + 1 > 0.5

@@ -16,12 +16,15 @@ from nmfmerge.cli.messages import printable, show
 from nmfmerge.cli.settings import METAVARS
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.folder import Fit
+from nmfmerge.io.errors import one_line
 from nmfmerge.io.options import OPTIONS
 from nmfmerge.origin import digest, now, versions
 from nmfmerge.pipeline import nmf_merge
+from nmfmerge.progress import ProgressBar
 from nmfmerge.result import Factorization
 
 OK, NOT_CONVERGED = 0, 3
+_DRAWINGS = 24  # figures, each drawn and stored, and sections of a report, about
 
 
 def add_output(parser: argparse.ArgumentParser, text: str, **default: Any) -> None:
@@ -36,11 +39,13 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
     for name, option in OPTIONS.items():
         flag = "--" + name.replace("_", "-")
         if option.kind is bool:
-            action = "store_true" if name == "transpose" else argparse.BooleanOptionalAction
+            action = argparse.BooleanOptionalAction if name == "header" else "store_true"
             group.add_argument(flag, action=action, default=None, help=option.description)
         else:
-            metavar = METAVARS[option.kind]
-            group.add_argument(flag, type=option.kind, help=option.description, metavar=metavar)
+            metavar = option.metavar or METAVARS[option.kind]
+            group.add_argument(
+                flag, type=option.from_text, help=option.description, metavar=metavar
+            )
 
 
 def add_data(parser: argparse.ArgumentParser) -> None:
@@ -91,16 +96,62 @@ def warm_up(solver: str, data: Dataset) -> None:
         nmf_merge(X, 2, n_extra=1, n_init=2, solver=solver, tol=1e-5, max_iter=100)
 
 
-def pages(fit: Fit) -> dict[str, str | bytes]:
+def pages(fit: Fit, bar: ProgressBar | None = None) -> dict[str, str | bytes]:
     """The report and its figures, by the names they get in the folder."""
+    drawing = _Drawing(bar)
     from nmfmerge.report import page  # the drawing library loads for a second
     from nmfmerge.report.figures import draw
 
     fit = _printable(fit)
-    drawn = draw(fit.result, fit.data, fit.path)
-    files: dict[str, str | bytes] = {f"figures/{name}.png": png(f) for name, f in drawn.items()}
-    files["report.html"] = page(fit.result, fit.data, fit.about, figures=drawn, path=fit.path)
+    files: dict[str, str | bytes] = {}
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # names in scripts the font lacks
+        figures = draw(fit.result, fit.data, fit.path, tick=drawing.tick)
+        for name, figure in figures.items():
+            files[f"figures/{name}.png"] = png(figure)
+            drawing.tick(name)
+        files["report.html"] = page(
+            fit.result, fit.data, fit.about, figures=figures, path=fit.path, tick=drawing.tick
+        )
     return files
+
+
+class _Drawing:
+    """Shows how much of the figures and sections of a report is drawn."""
+
+    def __init__(self, bar: ProgressBar | None) -> None:
+        self._bar, self._n_drawn = bar, 0
+        if bar is not None:
+            bar.enter("drawing", text="drawing the report")
+
+    def tick(self, name: str) -> None:
+        """Note a figure or section."""
+        self._n_drawn += 1
+        if self._bar is not None:
+            self._bar.part(self._n_drawn / _DRAWINGS)
+
+
+def pages_or_none(
+    fit: Fit, bar: ProgressBar, folder: Path
+) -> dict[str, str | bytes]:  # fmt: skip
+    """The report and its figures; nothing where drawing them fails or is interrupted."""
+    try:
+        return pages(fit, bar)
+    except KeyboardInterrupt:
+        why = "was interrupted"
+    except Exception as error:  # whatever odd data make the drawing library raise
+        why = f"failed ({one_line(error)})"
+    again = shlex.join(["nmfmerge", "report", str(folder)])
+    bar.write(f"nmfmerge: drawing the report {why}; the fit is written without it ({again})")
+    return {}
+
+
+def verdict_text(fit: Fit) -> str:
+    """What the report says first, for the terminal."""
+    from nmfmerge.report.verdict import verdict
+
+    said = verdict(fit.result, fit.about, fit.path)
+    return "".join(f"\n{topic}: {sentence}" for topic, sentence in said)
 
 
 def _printable(fit: Fit) -> Fit:
@@ -128,7 +179,7 @@ def _printable_texts(value: Any) -> Any:
 def png(figure: Any) -> bytes:
     """A figure as PNG."""
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=150)
+    figure.savefig(buffer, format="png", dpi=110, pil_kwargs={"compress_level": 2})
     return buffer.getvalue()
 
 

@@ -7,21 +7,24 @@ from typing import Any
 import numpy as np
 
 from nmfmerge import metrics
+from nmfmerge.alternatives import neighbours
 from nmfmerge.cli.common import (
     OK,
     add_output,
-    pages,
+    pages_or_none,
     summary,
     tell,
     warm_up,
 )
-from nmfmerge.cli.progress import LiveLine
+from nmfmerge.cli.progress import demo_bar
 from nmfmerge.cli.settings import DEFAULTS
 from nmfmerge.datasets import lcms_like
 from nmfmerge.datasets.base import Dataset
-from nmfmerge.folder import Fit, check_output, write
+from nmfmerge.export.of_fit import Exports
+from nmfmerge.folder import Fit, check_output, is_fit, read, write
 from nmfmerge.origin import now, versions
 from nmfmerge.pipeline import nmf, nmf_merge
+from nmfmerge.progress import ProgressBar
 from nmfmerge.result import Factorization
 
 _FOUND = 0.95  # cosine from which a compound counts as found
@@ -41,11 +44,16 @@ def run(given: argparse.Namespace) -> int:
     """Compare the two methods from the same starts and write the best fit."""
     if given.starts < 1:
         raise ValueError(f"--starts {given.starts} is out of range: expected 1 or more")
-    check_output(given.output, replace=given.force)
+    replace = given.force or _is_demo(given.output)
+    check_output(given.output, replace)
     data = lcms_like()
-    standard, merge = _fit(data, given.starts)
-    fit = Fit(merge, data, _about(data, standard, merge))
-    write(given.output, fit, pages(fit), replace=given.force)
+    with demo_bar() as bar:
+        standard, merge = _fit(data, given.starts, bar)
+        about = _about(data, standard, merge) | {"neighbours": neighbours(data.X, merge, bar)}
+        bar.section("")
+        fit = Fit(merge, data, about)
+        drawn = pages_or_none(fit, bar, given.output)
+        write(given.output, fit, drawn, exports=Exports(fit), replace=replace)
     outcome = {
         "standard": summary(standard),
         "merge": summary(merge),
@@ -55,18 +63,24 @@ def run(given: argparse.Namespace) -> int:
     return OK
 
 
-def _fit(data: Dataset, n_starts: int) -> tuple[Factorization, Factorization]:
+def _is_demo(folder: Path) -> bool:
+    """Whether a folder holds an earlier demonstration, which may be replaced."""
+    return is_fit(folder) and bool(read(folder).about.get("generated"))
+
+
+def _fit(
+    data: Dataset, n_starts: int, bar: ProgressBar
+) -> tuple[Factorization, Factorization]:  # fmt: skip
     """The best of both methods, with their solutions from all starts, which are the same."""
     X, r = data.X, data.n_components
     assert r is not None
+    bar.enter("compiling")
     warm_up(DEFAULTS["solver"], data)
-    live = LiveLine(n_starts=n_starts)
-    standard, merge = (
-        function(X, r, n_init=n_starts, keep_all=True, callback=live)
-        for function in (nmf, nmf_merge)
-    )
-    live.clear()
-    return standard, merge
+    found = []
+    for name, function in (("standard NMF", nmf), ("NMF-Merge", nmf_merge)):
+        bar.section(name)
+        found.append(function(X, r, n_init=n_starts, keep_all=True, callback=bar))
+    return found[0], found[1]
 
 
 def _solutions(found: Factorization) -> tuple[Factorization, ...]:

@@ -1,11 +1,13 @@
 """Fit a data file by NMF-Merge and write factors, figures and a report to a folder."""
 
 import argparse
-import sys
+import shlex
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from nmfmerge.alternatives import neighbours, standard
 from nmfmerge.checkpoint import CheckpointError, OtherRun, differences
 from nmfmerge.cli.common import (
     NOT_CONVERGED,
@@ -13,14 +15,22 @@ from nmfmerge.cli.common import (
     add_output,
     add_reading,
     how_made,
-    pages,
+    pages_or_none,
     reading_options,
     summary,
     tell,
+    verdict_text,
     warm_up,
 )
-from nmfmerge.cli.messages import in_options, show
-from nmfmerge.cli.progress import LiveLine
+from nmfmerge.cli.exporting import (
+    add_audio,
+    add_tables,
+    check_exports,
+    export_words,
+    requested,
+)
+from nmfmerge.cli.messages import in_options
+from nmfmerge.cli.progress import STANDARD, fit_bar
 from nmfmerge.cli.settings import (
     FLAGS,
     LIMITS,
@@ -31,12 +41,16 @@ from nmfmerge.cli.settings import (
 )
 from nmfmerge.cli.unfinished import Unfinished
 from nmfmerge.datasets.base import Dataset
+from nmfmerge.export.of_fit import Exports
 from nmfmerge.folder import Fit, FolderError, check_output, is_fit, write
 from nmfmerge.folder import read as read_folder
 from nmfmerge.io import read
 from nmfmerge.pipeline import nmf_merge
+from nmfmerge.progress import ProgressBar
 from nmfmerge.result import Factorization
 from nmfmerge.run import Interrupted
+
+_COMPARED = ("standard", "neighbours")  # with what the report compares a fit
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,6 +59,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_settings(parser)
     add_output(parser, "folder to write (default: FILE.nmf in the present folder)")
     parser.add_argument("--no-report", action="store_true", help="write no report and no figures")
+    add_tables(parser)
+    add_audio(parser)
+    parser.add_argument(
+        "--no-compare",
+        action="store_true",
+        help="do not fit standard NMF and one component fewer and more, which the report compares",
+    )
     parser.add_argument(
         "--resume",
         action="store_true",
@@ -57,7 +78,7 @@ def run(given: argparse.Namespace) -> int:
     """Fit, or go on with a fit, and write it."""
     output = given.output or Path(f"{given.file.name}.nmf")
     settle_starts(given)
-    about = how_made(given, setting_words(given), chosen_settings(given))
+    about = how_made(given, [*setting_words(given), *export_words(given)], chosen_settings(given))
     unfinished = Unfinished(output)
     if not unfinished.exists() and (fit := _earlier_fit(given, output, about)):
         return _tell_finished(given, output, fit)
@@ -72,13 +93,28 @@ def run(given: argparse.Namespace) -> int:
         check_output(output, replace)
         if not given.resume:
             unfinished.clear()
-        data = read(given.file, **reading_options(given))
-        result = _fit(given, data, unfinished)
-        fit = Fit(result, data, about)
-        _write(output, fit, {} if given.no_report else pages(fit), replace, unfinished)
+        compares = not (given.no_compare or given.no_report)
+        with fit_bar(given.n_extra != 0, compares, not given.no_report) as bar:
+            bar.enter("reading")
+            data = read(given.file, **reading_options(given))
+            check_exports(given, data, given.n_components, requested(given))
+            result = _fit(given, data, unfinished, bar)
+            if compares and result.converged:
+                about |= _compared(given, data, result, bar)
+            fit = Fit(result, data, about)
+            drawn = {} if given.no_report else pages_or_none(fit, bar, output)
+            bar.enter("writing")
+            exports = Exports(fit, requested(given))
+            try:
+                _write(given, output, fit, drawn, exports, replace, unfinished)
+            except KeyboardInterrupt:
+                _advise_to_resume(unfinished, bar)
+                raise
         if result.converged:
             unfinished.clear()
-    return _tell(given, output, result, f"{result}\nwritten to {output}")
+    said = "" if given.no_report else verdict_text(fit)
+    text = f"{result}{said}\nwritten to {output}{exports.remarks}"
+    return _tell(given, output, result, text, about)
 
 
 def _earlier_fit(given: argparse.Namespace, output: Path, about: dict[str, Any]) -> Fit | None:
@@ -102,21 +138,21 @@ def _refuse_to_lose(given: argparse.Namespace, unfinished: Unfinished) -> None:
         )
 
 
-def _fit(given: argparse.Namespace, data: Dataset, unfinished: Unfinished) -> Factorization:
+def _fit(
+    given: argparse.Namespace, data: Dataset, unfinished: Unfinished, bar: ProgressBar
+) -> Factorization:
     settings = chosen_settings(given)
+    bar.enter("compiling")
     warm_up(given.solver, data)
-    live = LiveLine(n_starts=given.n_init)
 
     def show_warning(message: Any, *_: Any, **__: Any) -> None:
-        live.clear()
-        show(f"nmfmerge: {in_options(str(message), given)}", sys.stderr)
+        bar.write(f"nmfmerge: {in_options(str(message), given)}")
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always")
             warnings.showwarning = show_warning
-            watch = live if given.device is None else None  # a device would wait for it
-            return nmf_merge(data.X, **settings, callback=watch, checkpoint=unfinished.checkpoint)
+            return nmf_merge(data.X, **settings, callback=bar, checkpoint=unfinished.checkpoint)
     except OtherRun as error:
         raise FolderError(
             f"{unfinished.folder} holds the run of another command "
@@ -128,19 +164,43 @@ def _fit(given: argparse.Namespace, data: Dataset, unfinished: Unfinished) -> Fa
             f"{unfinished.checkpoint} {error.fault}: begin anew with --force"
         ) from error
     except Interrupted:
-        if unfinished.checkpoint.exists():
-            live.clear()
-            show("nmfmerge: go on with the same command and --resume", sys.stderr)
+        _advise_to_resume(unfinished, bar)
         raise
-    finally:
-        live.clear()
+
+
+def _advise_to_resume(unfinished: Unfinished, bar: ProgressBar) -> None:
+    if unfinished.checkpoint.exists():
+        bar.write("nmfmerge: go on with the same command and --resume")
+
+
+def _compared(
+    given: argparse.Namespace, data: Dataset, result: Factorization, bar: ProgressBar
+) -> dict[str, Any]:
+    """What else one might have done, for the report; nothing after Ctrl-C, as the fit is done."""
+    found: dict[str, Any] = {}
+    try:
+        if given.n_extra != 0:
+            bar.section(STANDARD)
+            found["standard"] = standard(data.X, result, chosen_settings(given), bar)
+        if given.device is None:
+            found["neighbours"] = neighbours(data.X, result.numpy(), bar)
+    except KeyboardInterrupt:
+        bar.write("nmfmerge: the fit is done; the comparison with other fits is left out")
+    bar.section("")
+    return found
 
 
 def _write(
-    output: Path, fit: Fit, drawn: dict[str, str | bytes], replace: bool, unfinished: Unfinished
+    given: argparse.Namespace,
+    output: Path,
+    fit: Fit,
+    drawn: dict[str, str | bytes],
+    exports: Exports,
+    replace: bool,
+    unfinished: Unfinished,
 ) -> None:
     try:
-        write(output, fit, drawn, replace=replace)
+        write(output, fit, drawn, exports=exports, tables=given.tables, replace=replace)
     except OSError as error:
         rescue = ", then repeat the command with --resume" * unfinished.checkpoint.exists()
         raise FolderError(
@@ -149,11 +209,22 @@ def _write(
 
 
 def _tell_finished(given: argparse.Namespace, output: Path, fit: Fit) -> int:
-    return _tell(given, output, fit.result, f"{output} is finished: nothing to resume")
+    text = f"{output} is finished: nothing to resume"
+    if more := export_words(given):
+        again = shlex.join(["nmfmerge", "export", str(output), *more])
+        text += f"; its files are written again by: {again}"
+    return _tell(given, output, fit.result, text, fit.about)
 
 
-def _tell(given: argparse.Namespace, output: Path, result: Factorization, text: str) -> int:
-    tell(given, summary(result) | {"folder": str(output)}, text)
+def _tell(
+    given: argparse.Namespace,
+    output: Path,
+    result: Factorization,
+    text: str,
+    about: Mapping[str, Any],
+) -> int:
+    compared = {name: about[name] for name in _COMPARED if name in about}
+    tell(given, summary(result) | compared | {"folder": str(output)}, text)
     return OK if result.converged else NOT_CONVERGED
 
 

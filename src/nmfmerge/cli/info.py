@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from nmfmerge.cli.common import OK, add_reading, reading_options, tell
+from nmfmerge.cli.messages import in_options
 from nmfmerge.io import describe, read
 
 
@@ -17,6 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     """Read and describe."""
     facts = describe(read(given.file, **reading_options(given)))
+    facts["problems"] = [in_options(problem, given) for problem in facts["problems"]]
     tell(given, facts, _text(given.file, facts))
     return OK
 

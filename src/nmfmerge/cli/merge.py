@@ -5,18 +5,24 @@ import shlex
 import warnings
 from pathlib import Path
 
+import numpy as np
+
+from nmfmerge.alternatives import neighbours, without_measured
 from nmfmerge.cli.common import (
     NOT_CONVERGED,
     OK,
     add_data,
     add_output,
-    pages,
+    pages_or_none,
     summary,
     tell,
 )
-from nmfmerge.cli.progress import LiveLine
+from nmfmerge.cli.exporting import add_tables, check_exports, export_words
+from nmfmerge.cli.progress import merge_bar
 from nmfmerge.cli.settings import DEFAULTS
+from nmfmerge.export.of_fit import Exports
 from nmfmerge.folder import Fit, FolderError, check_output, read, write
+from nmfmerge.metrics import shares
 from nmfmerge.origin import data_again, now, versions
 from nmfmerge.pipeline import merge_components, nmf
 from nmfmerge.result import Factorization
@@ -37,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="stop the polish when no component moves by more than this, relatively "
         "(default: %(default)s)",
     )  # fmt: skip
+    add_tables(parser)
     add_data(parser)
     add_output(parser, "folder to write (default: the folder's name with the number of components)")
 
@@ -57,18 +64,20 @@ def run(given: argparse.Namespace) -> int:
             f"the data of {given.folder} ({fit.about.get('file')}) are not there unchanged: name "
             "their file with --data"
         )
-    live = LiveLine()
+    check_exports(given, data, len(H))
+    bar = merge_bar()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # whether it converged is told below
-        polished = nmf(data.X, len(H), init=(W, H), tol=given.tol, callback=live)
-    live.clear()
+        polished = nmf(data.X, len(H), init=(W, H), tol=given.tol, callback=bar)
     result = Factorization(
         polished.W, polished.H, polished.objective, polished.fitting_error, polished.stages,
         polished.status, polished.seconds, merges=tree,
     )  # fmt: skip
+    result = result.reordered(np.argsort(-shares(result.W, result.H), kind="stable").tolist())
     command = ["nmfmerge", "merge", str(given.folder), "-r", str(len(H)), "--tol", f"{given.tol:g}"]
-    about = fit.about | {
-        "command": shlex.join(command),
+    about = without_measured(fit.about) | {
+        "neighbours": neighbours(data.X, result, bar),
+        "command": shlex.join([*command, *export_words(given)]),
         "settings": {"n_components": len(H), "solver": DEFAULTS["solver"], "tol": given.tol,
                      "init": f"components of {folder.name}, merged"},
         "versions": versions(),
@@ -76,8 +85,13 @@ def run(given: argparse.Namespace) -> int:
         "notes": [f"Merged from the {fit.result.n_components} components of {folder.name}, which "
                   f"were fitted by: {fit.about.get('command')}"],
     }  # fmt: skip
+    if given.data is not None:
+        about["file"] = str(given.data.resolve())
+    bar.section("")
     merged = Fit(result, data, about)
-    write(output, merged, pages(merged), replace=given.force)
+    drawn, exports = pages_or_none(merged, bar, output), Exports(merged)
+    bar.close()
+    write(output, merged, drawn, exports=exports, tables=given.tables, replace=given.force)
     tell(given, summary(result) | {"folder": str(output), "penalties": tree.penalties},
-         f"{result}\nwritten to {output}")  # fmt: skip
+         f"{result}\nwritten to {output}{exports.remarks}")  # fmt: skip
     return OK if result.converged else NOT_CONVERGED

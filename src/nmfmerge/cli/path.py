@@ -1,7 +1,6 @@
 """Fit a data file at every rank up to the highest, and say which ranks to consider."""
 
 import argparse
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -14,13 +13,14 @@ from nmfmerge.cli.common import (
     add_output,
     add_reading,
     how_made,
-    pages,
+    pages_or_none,
     reading_options,
     tell,
     warm_up,
 )
-from nmfmerge.cli.messages import in_options, show
-from nmfmerge.cli.progress import LiveLine
+from nmfmerge.cli.exporting import add_tables, check_exports, export_words
+from nmfmerge.cli.messages import in_options
+from nmfmerge.cli.progress import path_bar
 from nmfmerge.cli.settings import (
     PATH_DEFAULTS,
     PATH_SETTINGS,
@@ -29,8 +29,10 @@ from nmfmerge.cli.settings import (
     setting_words,
 )
 from nmfmerge.datasets.base import Dataset
+from nmfmerge.export.of_fit import Exports
 from nmfmerge.folder import Fit, check_output, write
 from nmfmerge.io import read
+from nmfmerge.progress import ProgressBar
 from nmfmerge.ranks import PathInterrupted, rank_path
 from nmfmerge.result_path import RankPath
 
@@ -55,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_settings(parser, PATH_SETTINGS, PATH_DEFAULTS)
     add_output(parser, "folder to write (default: FILE.path in the present folder)")
     parser.add_argument("--no-report", action="store_true", help="write no report and no figures")
+    add_tables(parser)
     add_reading(parser)
 
 
@@ -67,21 +70,25 @@ def run(given: argparse.Namespace) -> int:
         raise ValueError(
             f"--rank {given.rank} is not between --min {given.n_min} and --max {given.n_max}"
         )
-    data = read(given.file, **reading_options(given))
-    try:
-        path = _path(given, data)
-    except PathInterrupted as interrupted:
-        _write(given, output, interrupted.path, data, about)
-        show(f"nmfmerge: what was reached is written to {output}", sys.stderr)
-        raise
-    rank = _write(given, output, path, data, about)
+    stability, draws = not given.no_stability, not given.no_report
+    with path_bar(given.n_max, given.n_min, stability, draws) as bar:
+        bar.enter("reading")
+        data = read(given.file, **reading_options(given))
+        check_exports(given, data, given.n_max)
+        try:
+            path = _path(given, data, bar)
+        except PathInterrupted as interrupted:
+            _write(given, output, interrupted.path, data, about, bar)
+            bar.write(f"nmfmerge: what was reached is written to {output}")
+            raise
+        rank = _write(given, output, path, data, about, bar)
     tell(given, _outcome(path) | {"rank": rank, "folder": str(output)}, _text(path, rank, output))
     return OK if path.converged else NOT_CONVERGED
 
 
-def _path(given: argparse.Namespace, data: Dataset) -> RankPath:
+def _path(given: argparse.Namespace, data: Dataset, bar: ProgressBar) -> RankPath:
+    bar.enter("compiling")
     warm_up(given.solver, data)
-    live = LiveLine()
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -91,22 +98,30 @@ def _path(given: argparse.Namespace, data: Dataset) -> RankPath:
                 given.n_min,
                 **chosen_settings(given, PATH_SETTINGS),
                 stability=not given.no_stability,
-                callback=live,
+                callback=bar,
             )
     finally:
-        live.clear()
         for warning in caught:
-            show(f"nmfmerge: {in_options(str(warning.message), given)}", sys.stderr)
+            bar.write(f"nmfmerge: {in_options(str(warning.message), given)}")
 
 
 def _write(
-    given: argparse.Namespace, output: Path, path: RankPath, data: Dataset, about: dict[str, Any]
+    given: argparse.Namespace,
+    output: Path,
+    path: RankPath,
+    data: Dataset,
+    about: dict[str, Any],
+    bar: ProgressBar,
 ) -> int:
     """Write the path with the fit of one rank; return that rank."""
     suggested = [suggestion.rank for suggestion in path.suggest()]
     rank = given.rank or next(iter(suggested), int(path.ranks[-1]))
     fit = Fit(path[rank], data, about, path)
-    write(output, fit, {} if given.no_report else pages(fit), replace=given.force)
+    drawn = {} if given.no_report else pages_or_none(fit, bar, output)
+    exports = Exports(fit)
+    write(output, fit, drawn, exports=exports, tables=given.tables, replace=given.force)
+    if exports.remarks:
+        bar.write(exports.remarks.strip())
     return rank
 
 
@@ -143,4 +158,4 @@ def _options(given: argparse.Namespace) -> list[str]:
     words += ["--min", str(given.n_min)] * (given.n_min != 1)
     words += ["--no-stability"] * given.no_stability
     words += [] if given.rank is None else ["-r", str(given.rank)]
-    return [*words, *setting_words(given, PATH_SETTINGS, PATH_DEFAULTS)]
+    return [*words, *setting_words(given, PATH_SETTINGS, PATH_DEFAULTS), *export_words(given)]

@@ -1,83 +1,42 @@
-"""The line that shows how far a fit is: stage, starts, iteration, error, step, time."""
+"""The bar of a command: its stages from reading the file to writing the folder."""
 
-import sys
-from collections.abc import Collection
-from dataclasses import dataclass
-from time import monotonic
-from typing import TextIO
+from nmfmerge.progress import MERGED, PLAIN, ProgressBar, path_stages, section_stages
 
-from nmfmerge.solvers import Progress
-
-_SECONDS = 0.2  # from one line to the next
+STANDARD = "standard NMF, to compare"
+FEWER, MORE = "one fewer", "one more"  # as `alternatives.neighbours` calls them
 
 
-@dataclass(frozen=True)
-class Seen:
-    """How far one start was when it was last looked at."""
-
-    iteration: int
-    fitting_error: float
-    step: float
-    done: bool
-
-    @classmethod
-    def of(cls, progress: Progress) -> "Seen":
-        """What a callback gets, which is valid only until it returns."""
-        done = progress.step <= progress.tol
-        return cls(progress.iteration, progress.fitting_error, progress.step, done)
-
-
-class LiveLine:
-    """A callback that rewrites one line of a terminal; silent where there is no terminal.
-
-    Parameters
-    ----------
-    stream : stream, optional
-        Where to write; default stderr.
-    n_starts : int
-        Number of starts that are carried through together.
-    """
-
-    def __init__(self, stream: TextIO | None = None, n_starts: int = 1) -> None:
-        self.stream = stream or sys.stderr
-        self.shown = self.stream.isatty()
-        self.n_starts = n_starts
-        self._stage = ""
-        self._seen: dict[int, Seen] = {}  # of this stage, by start
-        self._look_at: dict[int, float] = {}  # when to look at each start again
-        self._next = 0.0
-
-    def __call__(self, progress: Progress) -> None:
-        """Look at a start if it is time, or if it is done; show all starts if it is time."""
-        if not self.shown:
-            return
-        now = monotonic()
-        if progress.stage != self._stage:
-            self._stage, self._seen = progress.stage, {}
-        if now >= self._look_at.get(progress.start, 0.0) or progress.step <= progress.tol:
-            self._look_at[progress.start] = now + _SECONDS
-            self._seen[progress.start] = Seen.of(progress)
-        if now >= self._next and self._seen:
-            self._next = now + _SECONDS
-            self.stream.write(f"\r{line(progress, self._seen.values(), self.n_starts)}\x1b[K")
-            self.stream.flush()
-
-    def clear(self) -> None:
-        """Take the line away."""
-        if self.shown:
-            self.stream.write("\r\x1b[K")
-            self.stream.flush()
-
-
-def line(progress: Progress, seen: Collection[Seen], n_starts: int) -> str:
-    """All starts in one line: the least error, and the largest step of those that go on."""
-    running = [start for start in seen if not start.done] or list(seen)
-    done = sum(start.done for start in seen)
-    starts = f"{done} of {n_starts} starts done   " if n_starts > 1 else ""
-    return (
-        f"{progress.stage:<12} {starts}"
-        f"iteration {max(start.iteration for start in seen):>6}   "
-        f"error {min(start.fitting_error for start in seen):.5g} %   "
-        f"step {max(start.step for start in running):.1e} of {progress.tol:.0e}   "
-        f"{progress.seconds:.1f} s"
+def fit_bar(merges: bool, compares: bool, draws: bool) -> ProgressBar:
+    """The bar of a fit, with what is compared and drawn after it."""
+    plan = {"reading": 4.0, "compiling": 6.0} | section_stages(
+        "", MERGED if merges else PLAIN, 60.0
     )
+    if compares:
+        plan |= section_stages(STANDARD, PLAIN, 12.0) if merges else {}
+        for name in (FEWER, MORE):
+            plan |= section_stages(name, PLAIN, 3.0)
+    return ProgressBar(plan | _last(draws))
+
+
+def demo_bar() -> ProgressBar:
+    """The bar of the demonstration: both methods, the neighbouring ranks, and the report."""
+    plan = {"compiling": 10.0}
+    plan |= section_stages("standard NMF", PLAIN, 30.0) | section_stages("NMF-Merge", MERGED, 40.0)
+    for name in (FEWER, MORE):
+        plan |= section_stages(name, PLAIN, 3.0)
+    return ProgressBar(plan | _last(True))
+
+
+def path_bar(n_max: int, n_min: int, stability: bool, draws: bool) -> ProgressBar:
+    """The bar of a path through all ranks."""
+    path = section_stages("", path_stages(n_max, n_min, stability), 80.0)
+    return ProgressBar({"reading": 4.0, "compiling": 6.0} | path | _last(draws))
+
+
+def merge_bar() -> ProgressBar:
+    """The bar of merging a fit that is there."""
+    return ProgressBar({"reading": 4.0} | section_stages("", PLAIN, 80.0) | _last(True))
+
+
+def _last(draws: bool) -> dict[str, float]:
+    return {"drawing": 12.0 if draws else 0.0, "writing": 2.0}

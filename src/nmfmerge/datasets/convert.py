@@ -6,6 +6,8 @@ from typing import BinaryIO
 import numpy as np
 from scipy.io import netcdf_file, wavfile
 
+_NEAR = 0.25  # of a bin: values that are rounded to more than this are in the bin where they are
+
 
 def spectrogram(
     sound: np.ndarray, window: int, hop: int, *, pad: int = 0, partial: bool = False
@@ -108,6 +110,33 @@ def read_andi_run(file: Path | BinaryIO) -> tuple[np.ndarray, np.ndarray, np.nda
 
 def bin_index(values: np.ndarray, low: float, width: float, n: int) -> np.ndarray:
     """Number of the bin of each value; outside of 0 … n − 1 where it is in none of the n bins."""
-    index = np.floor((values - low) / width).astype(np.int64)
+    index = bin_number(values, low, width).astype(np.int64)
     index[values == low + n * width] = n - 1  # the last bin has its upper edge, as a histogram's
     return index
+
+
+def bin_number(values: np.ndarray, low: float, width: float) -> np.ndarray:
+    """Number of the bin of each value from ``low`` on, as a float.
+
+    A value that is the lower edge of a bin but for rounding is in that bin: 100.1 is in the bin
+    from 100.1 to 100.2, also as 100.09999847, which single precision makes of it.
+    """
+    values = np.asarray(values, dtype=np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):  # of values that are beyond all bins
+        quotient = (values - low) / width
+        whole = np.rint(quotient)
+        near = np.abs(quotient - whole) <= np.minimum(rounding(values, low) / width, _NEAR)
+    return np.where(near, whole, np.floor(quotient))
+
+
+def rounding(values: np.ndarray, other: float = 0.0) -> np.ndarray:
+    """How far rounding may have moved each value, and its difference from another number.
+
+    Values that single precision has count as rounded to it.
+    """
+    values = np.asarray(values, dtype=np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        single = values.astype(np.float32)
+        double = 4 * np.spacing(np.abs(values) + abs(other))
+        half_step = 0.5 * np.spacing(np.abs(single)).astype(np.float64)
+    return np.where(single == values, half_step, 0.0) + double

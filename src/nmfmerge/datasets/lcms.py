@@ -20,7 +20,7 @@ def lcms_like(
     Parameters
     ----------
     n_mz, n_scans : int
-        Number of 1-Da mass bins (rows) and of scans (columns).
+        Number of 1-Da mass bins (rows), centred at m/z 200, 201, …, and of scans (columns).
     n_compounds : int
         Number of compounds.
     coelution : float

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from nmfmerge.alternatives import without_measured
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.editor import Editor
 from nmfmerge.explore.autosave import Autosave
@@ -24,6 +25,7 @@ from nmfmerge.explore.place import Place
 from nmfmerge.explore.reduce import Overview
 from nmfmerge.explore.state import OPENED, Extras, Note, State
 from nmfmerge.explore.words import change, edit_in_words, name_of
+from nmfmerge.export.of_fit import Exports
 from nmfmerge.folder import Fit, check_output, write
 from nmfmerge.metrics import next_merges, shares
 from nmfmerge.origin import now, versions
@@ -368,9 +370,10 @@ class Session:
             check_output(path, replace=again)
             editor = self._editor()
             fit = Fit(editor.result(), self.data, self._about(editor), self.state.path)
-            write(path, fit, self._history(editor), replace=again)
+            exports = Exports(fit)
+            write(path, fit, self._history(editor), exports=exports, replace=again)
             self.saved_as = name
-            return Note(f"Saved as {name} in {path.parent}.")
+            return Note(f"Saved as {name} in {path.parent}.{exports.remarks}")
 
         self._run(f"Saving {name}", work)
 
@@ -389,7 +392,7 @@ class Session:
         made = self.about.get("command")
         start = "the opened fit" if self.state.start == OPENED else f"rank {self.state.start}"
         notes = [f"Made in the explorer from {start} by {len(editor.edits)} edits; see edits.py."]
-        return self.about | {
+        return without_measured(self.about) | {
             "command": f"nmfmerge explore {self.data.name}" if made is None else made,
             "settings": {"n_components": editor.n_components, "start": start,
                          "edits": len(editor.edits)},

@@ -18,7 +18,7 @@ _HEADER = 1 << 16  # bytes; NumPy takes headers of up to 10,000
 _MAGIC = b"\x93NUMPY"
 
 
-def read_npy(path: Path, memory: Memory) -> Dataset:
+def read_npy(path: Path, memory: Memory, pixel_axes: Any = None) -> Dataset:
     """Read the array of a .npy file."""
     if is_zipfile(path):
         raise FormatError(f"{path} is an archive of arrays: rename it to .npz")
@@ -28,10 +28,13 @@ def read_npy(path: Path, memory: Memory) -> Dataset:
         file.seek(0)
         memory.needs(_declared_size(file))
         file.seek(0)
-        return build(path, np.load(file, allow_pickle=False), memory=memory)
+        X = np.load(file, allow_pickle=False)
+        return build(path, X, memory=memory, pixel_axes=pixel_axes)
 
 
-def read_npz(path: Path, memory: Memory, variable: str | None = None) -> Dataset:
+def read_npz(
+    path: Path, memory: Memory, variable: str | None = None, pixel_axes: Any = None
+) -> Dataset:
     """Read an array of a .npz file, or the matrix that `scipy.sparse.save_npz` stored."""
     if not is_zipfile(path):
         raise FormatError(f"{path} is not a complete .npz archive: write it again with np.savez")
@@ -39,12 +42,12 @@ def read_npz(path: Path, memory: Memory, variable: str | None = None) -> Dataset
         if not set(archive.files) >= _SPARSE:
             name = choose(path, dict.fromkeys(archive.files), variable)
             memory.needs(_member_size(archive.zip, name))
-            return build(path, archive[name], memory=memory)
+            return build(path, archive[name], memory=memory, pixel_axes=pixel_axes)
         if variable is not None:
             raise FormatError(f"{path} holds one sparse matrix: leave out variable={variable!r}")
         memory.needs(sum(_member_size(archive.zip, name) for name in archive.files))
         file.seek(0)
-        return build(path, sp.load_npz(file), memory=memory)
+        return build(path, sp.load_npz(file), memory=memory, pixel_axes=pixel_axes)
 
 
 def _member_size(archive: ZipFile, name: str) -> int:

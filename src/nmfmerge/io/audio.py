@@ -16,27 +16,48 @@ from nmfmerge.io.errors import FormatError, library
 from nmfmerge.io.memory import Memory
 
 _SAMPLE = 16  # bytes for a byte of a WAV file: the file, and each sample as a float
+_WAVE, _COMPRESSED = ".wav", (".flac", ".ogg")
 _FRAME = 40  # bytes for a value of the spectrogram while it is made
 
 
 def read_wave(path: Path, memory: Memory, channel: Any = None, **windows: int) -> Dataset:
     """Read a WAV file as a spectrogram."""
-    memory.needs(_SAMPLE * path.stat().st_size)
-    with warnings.catch_warnings():  # a recording cut short is only a warning for SciPy
-        warnings.filterwarnings("error", "Reached EOF", WavFileWarning)
-        rate, sound = read_wav_channels(BytesIO(path.read_bytes()))
+    rate, sound = _wave_samples(path, memory)
     return _spectrogram(path, memory, rate, sound, channel, **windows)
 
 
 def read_sound(path: Path, memory: Memory, channel: Any = None, **windows: int) -> Dataset:
     """Read a FLAC or Ogg file as a spectrogram."""
+    rate, sound = _sound_samples(path, memory)
+    return _spectrogram(path, memory, rate, sound, channel, **windows)
+
+
+def is_recording(path: Path) -> bool:
+    """Whether a file is sound, by its suffix."""
+    return path.suffix.lower() in (_WAVE, *_COMPRESSED)
+
+
+def read_samples(path: Path, memory: Memory) -> tuple[int, np.ndarray]:
+    """Sampling rate and samples (n_samples, n_channels) of a recording, in [−1, 1] if integers."""
+    return (_wave_samples if path.suffix.lower() == _WAVE else _sound_samples)(path, memory)
+
+
+def _wave_samples(path: Path, memory: Memory) -> tuple[int, np.ndarray]:
+    memory.needs(_SAMPLE * path.stat().st_size)
+    with warnings.catch_warnings():  # a recording cut short is only a warning for SciPy
+        warnings.simplefilter("ignore", WavFileWarning)  # of chunks that are not sound
+        warnings.filterwarnings("error", "Reached EOF", WavFileWarning)
+        return read_wav_channels(BytesIO(path.read_bytes()))
+
+
+def _sound_samples(path: Path, memory: Memory) -> tuple[int, np.ndarray]:
     soundfile = library("soundfile", path.suffix, "soundfile", "audio")
     with soundfile.SoundFile(path) as file:
         memory.array((file.frames, file.channels), _SAMPLE)
         sound = file.read(always_2d=True)
         if len(sound) < file.frames:
             raise FormatError(f"{path} is cut short: copy or record it again")
-        return _spectrogram(path, memory, file.samplerate, sound, channel, **windows)
+        return file.samplerate, sound
 
 
 def _spectrogram(

@@ -9,11 +9,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from nmfmerge.datasets.base import Axis, Dataset
+from nmfmerge.io.cubes import parse_pixel_axes, size_in_words, unfold
 from nmfmerge.io.errors import FormatError
 from nmfmerge.io.memory import Memory
 
 _LISTED = 12  # names in a message, at most
 _NAME = 40  # letters of each
+UNNAMED = ("row", "column")  # names of axes of which nothing is known
 
 
 def build(
@@ -25,17 +27,25 @@ def build(
     memory: Memory,
     image_shape: tuple[int, int] | None = None,
     description: str = "",
+    pixel_axes: Any = None,
 ) -> Dataset:
-    """Check X and make a Dataset of it; rows and columns without names are numbered."""
+    """Check X and make a Dataset of it; rows and columns without names are numbered.
+
+    With ``pixel_axes`` X is a cube, of which these two axes become rows of pixels.
+    """
+    if pixel_axes is not None:
+        X, image_shape = unfold(path, X, parse_pixel_axes(pixel_axes), memory)
     X = check_matrix(path, X, memory)
     m, n = X.shape
     memory.needs(8 * (m + n))
+    if pixel_axes is not None:
+        rows, columns = Axis("pixel", np.arange(m)), Axis("frame", np.arange(n))
     return Dataset(
         name=path.stem,
         X=X,
         n_components=None,
-        rows=Axis("row", np.arange(m)) if rows is None else rows,
-        columns=Axis("column", np.arange(n)) if columns is None else columns,
+        rows=Axis(UNNAMED[0], np.arange(m)) if rows is None else rows,
+        columns=Axis(UNNAMED[1], np.arange(n)) if columns is None else columns,
         description=description,
         image_shape=image_shape,
         source=str(path),
@@ -50,13 +60,20 @@ def check_matrix(path: Path, X: Any, memory: Memory) -> Any:
         raise FormatError(f"{path} holds complex numbers: store their absolute values")
     if X.dtype.kind not in "fiub":
         raise FormatError(f"{path} holds {X.dtype} values, not numbers: store a numeric matrix")
+    if X.ndim == 3:
+        raise FormatError(
+            f"{path} holds an array of 3 dimensions, {size_in_words(X.shape)}: name the two that "
+            "are pixels with pixel_axes='0,1', or reshape it to a matrix and store that"
+        )
     if X.ndim != 2:
         raise FormatError(
-            f"{path} holds an array of {X.ndim} dimension(s), {_size(X.shape)}: reshape it to a "
-            "matrix of rows and columns and store that"
+            f"{path} holds an array of {X.ndim} dimension(s), {size_in_words(X.shape)}: reshape it "
+            "to a matrix of rows and columns and store that"
         )
     if 0 in X.shape:
-        raise FormatError(f"{path} holds an empty matrix, {_size(X.shape)}: store one with entries")
+        raise FormatError(
+            f"{path} holds an empty matrix, {size_in_words(X.shape)}: store one with entries"
+        )
     return _canonical(X, memory) if sp.issparse(X) else X
 
 
@@ -85,7 +102,7 @@ def choose(path: Path, shapes: Mapping[str, Any], variable: str | None) -> str:
         The user's choice.
     """
     listed = ", ".join(
-        f"{name[:_NAME]!r}" if shape is None else f"{name[:_NAME]!r} ({_size(shape)})"
+        f"{name[:_NAME]!r}" if shape is None else f"{name[:_NAME]!r} ({size_in_words(shape)})"
         for name, shape in islice(shapes.items(), _LISTED)
     )
     if len(shapes) > _LISTED:
@@ -118,7 +135,3 @@ def _numbers(names: list[str]) -> np.ndarray:
         if len(numbers) == len(names) and numbers.dtype != object:
             return numbers
     return np.array(names, dtype=np.str_)
-
-
-def _size(shape: tuple[int, ...]) -> str:
-    return " × ".join(str(length) for length in shape) or "a single number"

@@ -16,13 +16,13 @@ class ReadingWarning(UserWarning):
     """A file holds more than the matrix that was made of it; the message says how to choose."""
 
 
-def library(module: str, reading: str, package: str, extra: str) -> Any:
-    """Import the library that reading something needs, or say how to install it."""
+def library(module: str, what: str, package: str, extra: str, doing: str = "reading") -> Any:
+    """Import the library that reading (or writing) something needs, or say how to install it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
         raise MissingLibrary(
-            f'reading {reading} needs {package}: pip install "nmfmerge[{extra}]"'
+            f'{doing} {what} needs {package}: pip install "nmfmerge[{extra}]"'
         ) from error
 
 

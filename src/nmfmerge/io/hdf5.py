@@ -15,7 +15,9 @@ _TEXT = 64  # bytes of a string in memory, beside its letters
 _DEEPEST = 32  # groups within groups
 
 
-def read_hdf5(path: Path, memory: Memory, variable: str | None = None) -> Dataset:
+def read_hdf5(
+    path: Path, memory: Memory, variable: str | None = None, pixel_axes: Any = None
+) -> Dataset:
     """Read a dataset of an HDF5 file."""
     h5py = library("h5py", path.suffix, "h5py", "hdf5")
     check_heaps(path)
@@ -30,7 +32,8 @@ def read_hdf5(path: Path, memory: Memory, variable: str | None = None) -> Datase
         variable = variable.strip("/") if variable else None
         if not shapes or (variable and variable not in shapes):
             refuse_links(path, file, [variable] if variable else file)
-        return build(path, load(path, file[choose(path, shapes, variable)], memory), memory=memory)
+        X = load(path, file[choose(path, shapes, variable)], memory)
+        return build(path, X, memory=memory, pixel_axes=pixel_axes)
 
 
 def load(path: Path, dataset: Any, memory: Memory) -> Any:

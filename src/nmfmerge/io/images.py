@@ -51,7 +51,7 @@ def read_image_folder(path: Path, memory: Memory, channel: Any = None) -> Datase
 def read_tiff(path: Path, memory: Memory, channel: Any = None) -> Dataset:
     """Read a TIFF or OME-TIFF stack; its frames become columns."""
     tifffile = library("tifffile", path.suffix, "tifffile", "images")
-    with _logged("tifffile") as faults, tifffile.TiffFile(path) as file:
+    with logged("tifffile") as faults, tifffile.TiffFile(path) as file:
         series = file.series[0]
         if len(file.series) > 1:
             raise FormatError(
@@ -185,7 +185,7 @@ def _check_complete(path: Path, file: Any) -> None:
 
 
 @contextmanager
-def _logged(name: str) -> Iterator[list[str]]:
+def logged(name: str) -> Iterator[list[str]]:
     """What a library logs instead of raising: its errors, and that it filled in zeros."""
     faults: list[str] = []
 

@@ -25,8 +25,8 @@ def describe(data: Dataset) -> dict[str, Any]:
         name, shape, kind ("dense" or "sparse"), dtype, stored (entries kept in memory), density
         (part of the entries that are not zero), min, max and mean of the finite entries (None
         without any), negative, nan and infinite (numbers of entries), zero_rows, zero_columns,
-        megabytes, rows and columns (labels), and problems: sentences that say what is wrong and
-        what to do.
+        megabytes, rows and columns (labels), description (where there is one), and problems:
+        sentences that say what is wrong and what to do.
     """
     X: Any = data.X
     if X is None:
@@ -49,6 +49,8 @@ def describe(data: Dataset) -> dict[str, Any]:
         "rows": data.rows.label,
         "columns": data.columns.label,
     }
+    if data.description:
+        facts["description"] = data.description
     facts["problems"] = _problems(facts, values, data.n_components)
     return facts
 
@@ -105,7 +107,7 @@ def _problems(facts: dict[str, Any], values: np.ndarray, n_components: int | Non
         if facts[key]:
             problems.append(
                 f"{_count(facts[key], f'{word} is', f'{word}s are')} all zero and carry no "
-                "information: drop them to save time."
+                f"information: leave them out with drop_zero_{word}s=True to save time."
             )
     if facts["max"] == 0 and facts["min"] == 0:
         problems.append("All entries are zero: check that the right array was read.")

@@ -1,5 +1,6 @@
 """LC-MS runs, mzML or netCDF: intensities summed in bins of m/z and of retention time.
 
+The axes have the centres of the bins; without ``time_bin`` a column is a scan, at its own time.
 Scans are binned as they come, so that only the bins of a run are ever in memory.
 """
 
@@ -12,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from nmfmerge.datasets.base import Axis, Dataset
-from nmfmerge.datasets.convert import bin_index, read_andi_run
+from nmfmerge.datasets.convert import bin_index, bin_number, read_andi_run, rounding
 from nmfmerge.io.build import build
 from nmfmerge.io.errors import FormatError
 from nmfmerge.io.memory import Memory
@@ -105,7 +106,7 @@ class _Run:
         if not _between(np.array([scan.seconds]), self.time_min, self.time_max)[0]:
             return
         inside = _between(masses, self.mz_min, self.mz_max)
-        number = np.floor((masses[inside] - (self.mz_min or 0.0)) / self.mz_bin)
+        number = bin_number(masses[inside], self.mz_min or 0.0, self.mz_bin)
         if len(number) and np.abs(number).max() > _LARGEST:
             raise FormatError(
                 f"{self.path} has an m/z of {np.abs(masses).max():g}, too large for bins of "
@@ -129,7 +130,7 @@ class _Run:
             wanted = _count(low, self.mz_max, self.mz_bin)
         n = self._affordable(wanted)
         seconds, column = self._columns()
-        row = np.minimum(filled - first, n - 1)  # the last bin has its upper edge
+        row = np.clip(filled - first, 0, n - 1)  # the last bin has its upper edge
         at = row, np.repeat(column, [len(one) for one in self.filled])
         X: Any = sp.coo_matrix((np.concatenate(self.sums), at), (n, len(seconds))).tocsr()
         X.eliminate_zeros()
@@ -137,24 +138,28 @@ class _Run:
         return build(
             self.path,
             X.toarray() if dense else X,
-            Axis("m/z", low + self.mz_bin * np.arange(n)),
+            Axis("m/z", _centres(low, self.mz_bin, n)),
             Axis("retention time", seconds, "s"),
             memory=self.memory,
-            description=f"LC-MS run in bins of {self.mz_bin:g} Da.",
+            description=self._description(),
         )
 
+    def _description(self) -> str:
+        in_time = "" if self.time_bin is None else f" and of {self.time_bin:g} s"
+        return f"LC-MS run in bins of {self.mz_bin:g} Da{in_time}; the axes have their centres."
+
     def _columns(self) -> tuple[np.ndarray, np.ndarray]:
-        """Seconds at which each column begins, and the column of each scan that is kept."""
+        """Time of each column, a scan or the centre of a bin, and the column of each kept scan."""
         times = np.array(self.kept)
         if self.time_bin is None:
             return times, np.arange(len(times))
         low = times.min() if self.time_min is None else self.time_min
-        wanted = (times.max() - low) // self.time_bin + 1
+        wanted = float(bin_number(times, low, self.time_bin).max()) + 1
         if self.time_max is not None:
             wanted = _count(low, self.time_max, self.time_bin)
         n = self._affordable(wanted)
-        column = np.minimum(bin_index(times, low, self.time_bin, n), n - 1)
-        return low + self.time_bin * np.arange(n), column
+        column = np.clip(bin_index(times, low, self.time_bin, n), 0, n - 1)
+        return _centres(low, self.time_bin, n), column
 
     def _affordable(self, n_bins: float) -> int:
         """The number of bins, checked against the memory that their edges take."""
@@ -173,15 +178,20 @@ class _Run:
             raise FormatError(f"{self.path} has no points in this range: widen mz_min to mz_max")
 
 
+def _centres(low: float, width: float, n: int) -> np.ndarray:
+    return low + width * (np.arange(n) + 0.5)
+
+
 def _count(low: float, high: float, width: float) -> float:
     """How many bins reach from ``low`` to ``high``; a float, as it may be beyond all memory."""
     return max(1.0, np.ceil((high - low) / width - 1e-9))
 
 
 def _between(values: np.ndarray, low: float | None, high: float | None) -> np.ndarray:
+    """Which values are in a range, both ends included; rounding puts none of them outside."""
     inside = np.ones(len(values), dtype=bool)
     if low is not None:
-        inside &= values >= low
+        inside &= values >= low - rounding(values, low)
     if high is not None:
-        inside &= values <= high
+        inside &= values <= high + rounding(values, high)
     return inside

@@ -2,6 +2,7 @@
 
 import gzip
 from pathlib import Path
+from typing import Any
 
 from scipy.io import mminfo, mmread
 
@@ -15,6 +16,11 @@ _ENTRY = 48  # bytes for an entry while a sparse matrix is made; a symmetric one
 
 def read_mtx(path: Path, memory: Memory) -> Dataset:
     """Read a Matrix Market file."""
+    return build(path, load_mtx(path, memory), memory=memory)
+
+
+def load_mtx(path: Path, memory: Memory) -> Any:
+    """The matrix of a Matrix Market file, where it fits into memory."""
     with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as raw:
         rows, columns, entries, layout, *_ = mminfo(_Lines(path, Metered(raw, memory)))
         if rows < 1 or columns < 1:  # SciPy would divide by them
@@ -24,7 +30,7 @@ def read_mtx(path: Path, memory: Memory) -> Dataset:
         else:
             memory.needs(_ENTRY * entries + 8 * (rows + columns))
         raw.seek(0)
-        return build(path, mmread(_Lines(path, Metered(raw, memory))), memory=memory)
+        return mmread(_Lines(path, Metered(raw, memory)))
 
 
 class _Lines:

@@ -26,10 +26,12 @@ _SIZES = {"int8": 1, "uint8": 1, "logical": 1, "int16": 2, "uint16": 2, "int32":
           "single": 4, "double": 8, "int64": 8, "uint64": 8, "sparse": 0}  # fmt: skip
 
 
-def read_mat(path: Path, memory: Memory, variable: str | None = None) -> Dataset:
+def read_mat(
+    path: Path, memory: Memory, variable: str | None = None, pixel_axes: Any = None
+) -> Dataset:
     """Read a matrix of a MATLAB file of any version."""
     X = _read_hdf5(path, memory, variable) if _is_hdf5(path) else _read(path, memory, variable)
-    return build(path, X, memory=memory)
+    return build(path, X, memory=memory, pixel_axes=pixel_axes)
 
 
 def _read(path: Path, memory: Memory, variable: str | None) -> Any:

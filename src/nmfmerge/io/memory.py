@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from nmfmerge.io.errors import FormatError
+from nmfmerge.io.parts import files_of
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY_UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
@@ -133,10 +134,8 @@ def machine_memory() -> int:
 
 
 def _on_disk(path: Path) -> int:
-    """Bytes of a file, or of all files in a folder."""
-    if path.is_dir():
-        return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-    return path.stat().st_size
+    """Bytes of all files that a data set consists of."""
+    return sum(file.stat().st_size for file in files_of(path))
 
 
 def _shown(size: float) -> str:

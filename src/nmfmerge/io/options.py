@@ -1,5 +1,6 @@
 """The options that readers take, each with its type and meaning, and their check."""
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -7,8 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from nmfmerge.io.adjust import check_order, check_wavelengths, parse_shape
 from nmfmerge.io.channels import check_channel
+from nmfmerge.io.cubes import parse_pixel_axes
 from nmfmerge.io.memory import parse_size
+from nmfmerge.io.names import check_names
 
 
 @dataclass(frozen=True)
@@ -20,6 +24,11 @@ class Option:
     low: float | None = None
     above: bool = False
     check: Callable[[Any], object] | None = None  # raises ValueError at a value that is not right
+    metavar: str | None = None  # what stands for the value in the help; "FILE" for a file
+
+    def from_text(self, text: str) -> Any:
+        """A value as it is typed on the command line; files are found from any folder later."""
+        return os.path.abspath(text) if self.metavar == "FILE" else self.kind(text)
 
     @property
     def expected(self) -> str:
@@ -33,7 +42,7 @@ class Option:
     def takes(self, value: Any) -> bool:
         """Whether a value has the right type and range."""
         if self.check is not None:
-            return isinstance(value, str | Real) and not isinstance(value, bool | np.bool_)
+            return not isinstance(value, bool | np.bool_)
         if self.kind in (bool, str):
             return isinstance(value, bool | np.bool_ if self.kind is bool else str)
         if isinstance(value, bool | np.bool_):
@@ -50,6 +59,50 @@ OPTIONS: Mapping[str, Option] = {
     "transpose": Option(bool, "swap rows and columns after reading"),
     "variable": Option(str, "name of the array to read, if the file holds several"),
     "header": Option(bool, "whether the first line of a table has the names of its columns"),
+    "triplets": Option(
+        bool, "the lines of a table are a row, a column and a value: a sparse matrix"
+    ),
+    "rows": Option(str, "what the rows are, such as gene, word, pixel or band"),
+    "columns": Option(str, "what the columns are, such as cell, document, frame or time"),
+    "row_names": Option(
+        str, "text file with a name for each row, one a line", check=check_names, metavar="FILE"
+    ),
+    "column_names": Option(
+        str, "text file with a name for each column, one a line", check=check_names, metavar="FILE"
+    ),
+    "drop_zero_rows": Option(bool, "leave out rows that are all zero"),
+    "drop_zero_columns": Option(bool, "leave out columns that are all zero"),
+    "image_shape": Option(
+        str,
+        "height and width of a picture where one side is pixels, such as 64,48",
+        check=parse_shape,
+        metavar="H,W",
+    ),
+    "image_order": Option(
+        str,
+        "order of the pixels of --image-shape: C, row by row, or F, column by column (default: C)",
+        check=check_order,
+        metavar="ORDER",
+    ),
+    "pixel_axes": Option(
+        str,
+        "the axes of an array of three dimensions that are height and width of a picture, counted "
+        "from 0, such as 0,1; from the last with an equals sign, --pixel-axes=-2,-1",
+        check=parse_pixel_axes,
+        metavar="I,J",
+    ),
+    "wavelengths": Option(
+        str,
+        "text file with the wavelength of each band, one a line",
+        check=check_wavelengths,
+        metavar="FILE",
+    ),
+    "wavelength_unit": Option(str, "unit of --wavelengths (default: nm)", metavar="UNIT"),
+    "feature_type": Option(
+        str,
+        "features of 10x data to read, such as 'Antibody Capture', or all (default: Gene "
+        "Expression)",
+    ),
     "layer": Option(str, "name of the layer of an .h5ad file to read instead of X"),
     "window": Option(
         int, "length of a window of the spectrogram in samples of sound (default: 1024)", low=2
@@ -60,14 +113,17 @@ OPTIONS: Mapping[str, Option] = {
         low=1,
     ),
     "mz_bin": Option(
-        float, "width of a bin of m/z in Da; each is a row (default: 1)", low=0, above=True
+        float,
+        "width of a bin of m/z in Da; each is a row, named by its centre (default: 1)",
+        low=0,
+        above=True,
     ),
     "mz_min": Option(float, "leave out points with an m/z below this"),
     "mz_max": Option(float, "leave out points with an m/z above this"),
     "time_bin": Option(
         float,
-        "width of a bin of retention time in seconds; each is a column (default: each scan is a "
-        "column)",
+        "width of a bin of retention time in seconds; each is a column, named by its centre "
+        "(default: each scan is a column)",
         low=0,
         above=True,
     ),
@@ -85,6 +141,7 @@ OPTIONS: Mapping[str, Option] = {
         "refuse a file that needs more memory than this, such as 8GB (default: half of the "
         "machine's memory, but 1GB for a file that needs more than 1000 times its size on disk)",
         check=parse_size,
+        metavar="SIZE",
     ),
 }
 

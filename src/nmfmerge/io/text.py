@@ -20,6 +20,7 @@ from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.io.build import build, named_axis
 from nmfmerge.io.errors import FormatError
 from nmfmerge.io.memory import Memory, Metered
+from nmfmerge.io.triplets import read_triplets
 
 _MISSING = {"", "na", "n/a", "nan", "null", "none", "-", "."}
 _SAMPLE = 30  # lines from which the layout is decided
@@ -29,18 +30,22 @@ _CELLS = 30  # bytes of memory that a byte of text may become when its line is c
 Line = tuple[int, list[str]]  # number of the line in the file, and its cells
 
 
-def read_text(path: Path, memory: Memory, header: bool | None = None) -> Dataset:
+def read_text(
+    path: Path, memory: Memory, header: bool | None = None, triplets: bool = False
+) -> Dataset:
     """Read a table of numbers separated by commas, semicolons, tabs or spaces."""
     try:
         with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
             delimiter = _delimiter(path, _text(Metered(file, memory, _CELLS)))
             file.seek(0)
-            return _read(path, _cells(Metered(file, memory, _CELLS), delimiter), header, memory)
+            lines = _cells(Metered(file, memory, _CELLS), delimiter)
+            return (read_triplets if triplets else read_lines)(path, lines, header, memory)
     except UnicodeDecodeError as error:
         raise FormatError(f"{path} is not text in UTF-8: save it as plain text in UTF-8") from error
 
 
-def _read(path: Path, lines: Iterator[Line], header: bool | None, memory: Memory) -> Dataset:
+def read_lines(path: Path, lines: Iterator[Line], header: bool | None, memory: Memory) -> Dataset:
+    """Read a table from the cells of its lines."""
     sample = list(islice(lines, _SAMPLE))
     if not sample:
         raise FormatError(f"{path} has no lines with numbers: write the table again")

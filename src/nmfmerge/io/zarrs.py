@@ -17,18 +17,21 @@ def is_zarr(path: Path) -> bool:
     return path.name.lower().endswith(".zarr") or any((path / mark).is_file() for mark in marks)
 
 
-def read_zarr(path: Path, memory: Memory, variable: str | None = None) -> Dataset:
+def read_zarr(
+    path: Path, memory: Memory, variable: str | None = None, pixel_axes: Any = None
+) -> Dataset:
     """Read an array of a Zarr store."""
     zarr = library("zarr", ".zarr", "zarr", "hdf5")
     store = zarr.open(str(path), mode="r")
     if not hasattr(store, "arrays"):
         if variable is not None:
             raise FormatError(f"{path} holds one array: leave out variable={variable!r}")
-        return build(path, _load(path, store, memory), memory=memory)
+        return build(path, _load(path, store, memory), memory=memory, pixel_axes=pixel_axes)
     arrays = _arrays(store)
     shapes = {name: array.shape for name, array in arrays.items()}
     chosen = choose(path, shapes, variable.strip("/") if variable else None)
-    return build(path, _load(path / chosen, arrays[chosen], memory), memory=memory)
+    X = _load(path / chosen, arrays[chosen], memory)
+    return build(path, X, memory=memory, pixel_axes=pixel_axes)
 
 
 def _load(folder: Path, array: Any, memory: Memory) -> Any:

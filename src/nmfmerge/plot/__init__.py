@@ -7,6 +7,7 @@ order of the columns of W. Given a `Dataset`, figures carry its axes; without on
 from nmfmerge.plot.comparison import comparison
 from nmfmerge.plot.components import components
 from nmfmerge.plot.convergence import convergence
+from nmfmerge.plot.maps import maps
 from nmfmerge.plot.merges import merges
 from nmfmerge.plot.paired_starts import paired_starts
 from nmfmerge.plot.rank_path import rank_path
@@ -18,6 +19,7 @@ __all__ = [
     "comparison",
     "components",
     "convergence",
+    "maps",
     "merges",
     "paired_starts",
     "rank_path",

@@ -16,9 +16,16 @@ def average(X: Any, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Averages of X, dense or sparse, over the blocks that begin at ``rows`` and ``columns``."""
     m, n = X.shape
     if sp.issparse(X):
-        left, right = _averaging(rows, m), _averaging(columns, n)
+        left, right = averaging(rows, m), averaging(columns, n)
         return np.asarray((left @ sp.csr_array(X) @ right.T).todense(), dtype=np.float64)
     return _along(_along(np.asarray(X), rows, 0), columns, 1)
+
+
+def averaged(X: Any, rows: sp.csr_array, columns: sp.csr_array) -> np.ndarray:
+    """Averages of X, dense or sparse, by a matrix for its rows and one for its columns."""
+    if sp.issparse(X):
+        return np.asarray((rows @ sp.csr_array(X) @ columns.T).todense(), dtype=np.float64)
+    return np.asarray(((rows @ np.asarray(X)) @ columns.T), dtype=np.float64)
 
 
 def average_product(
@@ -34,8 +41,8 @@ def _along(X: np.ndarray, starts: np.ndarray, axis: int) -> np.ndarray:
     return sums / (lengths[:, None] if axis == 0 else lengths)
 
 
-def _averaging(starts: np.ndarray, length: int) -> sp.csr_array:
-    """Matrix that averages over blocks: blocks × length."""
+def averaging(starts: np.ndarray, length: int) -> sp.csr_array:
+    """The matrix that averages over blocks: blocks × length."""
     lengths = np.diff(np.append(starts, length))
     values = np.repeat(1.0 / lengths, lengths)
     return sp.csr_array((values, np.arange(length), np.append(starts, length)))

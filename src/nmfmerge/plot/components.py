@@ -8,16 +8,17 @@ from matplotlib.figure import Figure
 
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.metrics import shares
-from nmfmerge.plot.side import Side, note, sides
+from nmfmerge.plot.rows import draw_rows
+from nmfmerge.plot.side import Side, sides
 from nmfmerge.plot.style import (
     BLUE,
     CRIMSON,
     INK,
-    NOTE,
     SMALL,
     TEXT,
     new_figure,
     percent,
+    remark,
     shortened,
     words,
 )
@@ -38,7 +39,8 @@ def components(
     result : Factorization
         What to draw.
     data : Dataset, optional
-        Its axes: numbers are drawn as lines, names as bars of the largest entries, pixels of
+        Its axes: numbers are drawn as lines, names as bars of the entries that are most
+        specific to the component (see `nmfmerge.metrics.specificity`), pixels of
         images as pictures. Default: plain indices.
     which : sequence of int, optional
         Columns of W to draw, counted from 0, in this order. Default: those with the largest share
@@ -53,29 +55,60 @@ def components(
     result = result.numpy()
     left, right = sides(result, data)
     share = shares(result.W, result.H)
-    shown = _selected(share, which)
+    shown = selected(share, which, MOST)
     if len(shown) == 0:
         return words("There are no components to draw.")
     height = max(left.height, right.height) * (1.7 if len(shown) <= 4 else 1.0)
-    figure = new_figure(0.8 + height * len(shown))
+    names = [shortened(result.label(k)) for k in shown]
+    room = 0.25 + 0.075 * max(map(len, names))
+    margins = (room + _names(left), 0.22, 0.75, 0.32)
+    figure = new_figure(1.07 + height * len(shown), margins=margins)
     axes = figure.subplots(
-        len(shown), 2, squeeze=False, gridspec_kw={"width_ratios": _widths(left, right)}
-    )
-    for row, k in zip(axes, shown, strict=True):
-        _draw_component(row, left, right, result, k)
-        row[0].set_ylabel(
-            f"{shortened(result.label(k))}\n{percent(share[k])}",
-            rotation=0, ha="right", va="center", labelpad=8, fontsize=SMALL, color=INK,
+        1, 2,
+        gridspec_kw={
+            "width_ratios": _widths(left, right, height),
+            "wspace": (0.24 + _names(right)) / 2.8,
+        },
+    )  # fmt: skip
+    spread = result.spread
+    W, H = list(result.W.T[shown]), list(result.H[shown])
+    spreads = (None, None) if spread is None else (spread.W.T[shown], spread.H[shown])
+    numbers = shown.tolist()
+    draw_rows(left, axes[0], numbers, W, BLUE, spreads[0])
+    draw_rows(right, axes[1], numbers, H, CRIMSON, spreads[1])
+    for i, (k, name) in enumerate(zip(shown, names, strict=True)):
+        axes[0].text(
+            -(0.08 + _names(left)) / _wide(axes[0]), -i - 0.5, f"{name}\n{percent(share[k])}",
+            transform=axes[0].get_yaxis_transform(), ha="right", va="center", fontsize=SMALL,
+            color=INK, gid="name",
         )  # fmt: skip
-    _label(axes, left, right)
+    for ax, side, factor in zip(axes, (left, right), "WH", strict=True):
+        ax.set_title(f"{factor}: {side.label}", fontsize=TEXT + 0.5, color=INK)
+        if side.kind == "line":
+            ax.set_xlabel(side.label)
     notes = [*_missing(share, shown, which), *_of_spread(result, shown, (left, right))]
-    figure.supxlabel(" ".join(notes), fontsize=SMALL, color=NOTE)
+    if notes:
+        remark(figure, " ".join(notes))
     return figure
 
 
-def _selected(share: np.ndarray, which: Sequence[int] | None) -> np.ndarray:
+def _names(side: Side) -> float:
+    """Inches for the names beside bars."""
+    if side.kind != "bars":
+        return 0.0
+    longest = max((len(shortened(name)) for name in side.axis.values[:2000]), default=0)
+    return 0.1 + 0.07 * longest
+
+
+def _wide(ax: Axes) -> float:
+    """Width of axes in inches."""
+    return float(ax.get_position().width * ax.figure.get_size_inches()[0])  # type: ignore[union-attr]
+
+
+def selected(share: np.ndarray, which: Sequence[int] | None, most: int) -> np.ndarray:
+    """Components to draw: those asked for, or those with the largest share."""
     if which is None:
-        return np.argsort(-share, kind="stable")[:MOST]
+        return np.argsort(-share, kind="stable")[:most]
     chosen = np.asarray(which, dtype=np.intp).reshape(-1)
     if len(chosen) and not (chosen.min() >= 0 and chosen.max() < len(share)):
         raise ValueError(
@@ -84,36 +117,15 @@ def _selected(share: np.ndarray, which: Sequence[int] | None) -> np.ndarray:
     return chosen
 
 
-def _widths(left: Side, right: Side) -> tuple[float, float]:
-    """Pictures take what they need, the other side the rest."""
+def _widths(left: Side, right: Side, height: float) -> tuple[float, float]:
+    """Pictures take what they need at this height, the other side the rest."""
     if (left.kind == "picture") == (right.kind == "picture"):
         return 1.0, 1.0
     if left.kind == "picture":
-        width = left.width(_TOTAL)
+        width = left.width(_TOTAL, height)
         return width, _TOTAL - width
-    width = right.width(_TOTAL)
+    width = right.width(_TOTAL, height)
     return _TOTAL - width, width
-
-
-def _draw_component(
-    row: Sequence[Axes], left: Side, right: Side, result: Factorization, k: int
-) -> None:
-    w, h, spread = result.W[:, k], result.H[k], result.spread
-    left.draw(row[0], w, BLUE, None if spread is None else spread.W[:, k])
-    right.draw(row[1], h, CRIMSON, None if spread is None else spread.H[k])
-    for ax, vector in zip(row, (w, h), strict=True):
-        if not np.any(vector):
-            note(ax, "zero")
-
-
-def _label(axes: np.ndarray, left: Side, right: Side) -> None:
-    """Titles above the first row; positions below the last one only."""
-    for column, side, factor in ((0, left, "W"), (1, right, "H")):
-        axes[0, column].set_title(f"{factor}: {side.label}", fontsize=TEXT + 0.5, color=INK)
-        if side.kind == "line":
-            axes[-1, column].set_xlabel(side.label)
-            for ax in axes[:-1, column]:
-                ax.tick_params(labelbottom=False)
 
 
 def _missing(share: np.ndarray, shown: np.ndarray, which: Sequence[int] | None) -> list[str]:

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from nmfmerge.plot.style import CRIMSON, INK, SMALL, new_figure, tidy, words
+from nmfmerge.plot.style import CRIMSON, INK, SMALL, logarithmic, new_figure, tidy, words
 from nmfmerge.result import Factorization, Stage
 
 _COLOURS = {
@@ -60,7 +60,8 @@ def convergence(result: Factorization) -> Figure:
     times = spans(result)
     if not times:
         return words("No stages were recorded.")
-    figure = new_figure(4.2, width=4.6)
+    rows = -(-len(times) // 2)
+    figure = new_figure(4.2, width=4.6, margins=(0.75, 0.1, 0.5, 0.15 + 0.19 * rows))
     upper, lower = figure.subplots(2, 1, sharex=True)
     _draw_errors(upper, times)
     _draw_steps(lower, times)
@@ -71,8 +72,8 @@ def convergence(result: Factorization) -> Figure:
         ax.set_xlim(-0.01 * last, 1.01 * last)
     lower.set_xlabel("time (s)")
     figure.legend(
-        handles=[_handle(span.stage) for span in times], loc="outside upper center",
-        ncols=2, fontsize=SMALL, frameon=False, handlelength=1.2,
+        handles=[_handle(span.stage) for span in times], loc="upper center",
+        ncols=2, fontsize=SMALL - 0.5, frameon=False, handlelength=1.2, columnspacing=1.0,
     )  # fmt: skip
     return figure
 
@@ -100,23 +101,23 @@ def _choose_scale(ax: Axes, values: np.ndarray) -> None:
     """Logarithmic where values span more than a factor of five, from zero where they do not."""
     positive = values[values > 0]
     if len(positive) and len(positive) == len(values) and values.max() > 5 * values.min():
-        ax.set_yscale("log")
+        logarithmic(ax, "y", float(values.min()), float(values.max()))
     else:
         ax.set_ylim(0, 1.15 * values.max(initial=0) or 1.0)
 
 
 def _draw_steps(ax: Axes, times: list[Span]) -> None:
-    drawn = 0
+    steps: list[float] = []
     for span in times:
         history = span.stage.history
         if history is None:
             continue
         positive = history.step > 0
-        drawn += int(positive.sum())
+        steps.extend(history.step[positive])
         ax.plot(history.seconds[positive], history.step[positive], color=INK, lw=1.1,
                 marker="." if positive.sum() < 3 else "")  # fmt: skip
-    if drawn:
-        ax.set_yscale("log")
+    if steps:
+        logarithmic(ax, "y", min(steps), max(steps))
     ax.set_ylabel("step (relative)")
 
 

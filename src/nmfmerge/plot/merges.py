@@ -8,7 +8,17 @@ from matplotlib.ticker import MaxNLocator
 from nmfmerge.kernels import gram64
 from nmfmerge.merge import MergeTree
 from nmfmerge.metrics import next_merges
-from nmfmerge.plot.style import CRIMSON, GREY, INK, NOTE, SMALL, new_figure, tidy, words
+from nmfmerge.plot.style import (
+    CRIMSON,
+    GREY,
+    INK,
+    SMALL,
+    logarithmic,
+    new_figure,
+    remark,
+    tidy,
+    words,
+)
 from nmfmerge.result import Factorization
 
 _ZERO = 1e-14  # percent; below, a penalty is rounding
@@ -34,16 +44,19 @@ def merges(result: Factorization) -> Figure:
     if tree is None or len(tree.pairs) == 0:
         return words("No components were merged in this run.")
     size2 = norm2(result) or 1.0
+    if not (np.isfinite(size2) and np.isfinite(tree.penalties).all()):
+        return words("The penalties of these merges are too large for numbers.")
     leaves = [leaf for leaf in leaf_order(tree) if leaf in tree.pairs]
-    figure = new_figure(max(3.2, 1.1 + 0.17 * len(leaves)))
-    left, right = figure.subplots(1, 2)
-    _draw_tree(left, tree, leaves, leaf_names(result), size2, result.n_components)
+    figure = new_figure(max(3.4, 1.3 + 0.17 * len(leaves)), margins=(0.62, 0.15, 0.75, 0.62))
+    left, right = figure.subplots(1, 2, gridspec_kw={"wspace": 0.28})
+    _draw_tree(left, result, leaves, size2)
     _draw_penalties(right, tree, result, size2)
     if len(leaves) < tree.n_leaves:
-        figure.supxlabel(
+        remark(
+            figure,
             f"Not in the dendrogram: {tree.n_leaves - len(leaves)} of {tree.n_leaves} components, "
-            "which were not merged.", fontsize=SMALL, color=NOTE,
-        )  # fmt: skip
+            "which were not merged.",
+        )
     return figure
 
 
@@ -59,16 +72,10 @@ def leaf_names(result: Factorization) -> list[str]:
     return [str(i + 1) if i < n_old else f"+{i - n_old + 1}" for i in range(result.merges.n_leaves)]
 
 
-def roots(tree: MergeTree) -> list[int]:
-    """Ids that are left after the last merge, in the order of the final components."""
-    joined = set(tree.pairs.ravel().tolist())
-    return [i for i in range(tree.n_leaves + len(tree.pairs)) if i not in joined]
-
-
 def leaf_order(tree: MergeTree) -> list[int]:
     """Leaves in an order in which no branches cross: merged ones first."""
     order: list[int] = []
-    stack = roots(tree)
+    stack = list(tree.roots)
     while stack:
         node = stack.pop()
         if node < tree.n_leaves:
@@ -78,10 +85,10 @@ def leaf_order(tree: MergeTree) -> list[int]:
     return order
 
 
-def _draw_tree(
-    ax: Axes, tree: MergeTree, leaves: list[int], names: list[str], size2: float, r: int
-) -> None:
+def _draw_tree(ax: Axes, result: Factorization, leaves: list[int], size2: float) -> None:
     """Brackets from leaves, on the left, to the merged components."""
+    tree, names = result.merges, leaf_names(result)
+    assert tree is not None
     place = {leaf: float(i) for i, leaf in enumerate(leaves)}
     height = dict.fromkeys(leaves, 0.0)
     percent = 100 * np.sqrt(np.maximum.accumulate(tree.penalties) / size2)
@@ -93,9 +100,9 @@ def _draw_tree(
             [place[i], place[i], place[j], place[j]],
             color=CRIMSON, lw=1.4, solid_joinstyle="miter",
         )  # fmt: skip
-    for number, node in enumerate(roots(tree), 1):
-        if node >= tree.n_leaves and tree.n_components == r:
-            ax.annotate(f"component {number}", (height[node], place[node]), xytext=(4, 0),
+    for k, node in enumerate(result.merge_ids):
+        if node >= tree.n_leaves:
+            ax.annotate(result.label(k), (height[node], place[node]), xytext=(4, 0),
                         textcoords="offset points", va="center", fontsize=SMALL,
                         color=INK)  # fmt: skip
     top = float(percent.max(initial=0)) or 1.0
@@ -117,7 +124,8 @@ def _draw_penalties(ax: Axes, tree: MergeTree, result: Factorization, size2: flo
             label="further merges, not done")  # fmt: skip
     ax.plot(n_done, np.maximum(done, floor), "o-", color=CRIMSON, ms=5, lw=1.2, label="merges done")
     if floor > 0:
-        ax.set_yscale("log")
+        high = float(max(done.max(initial=floor), coming.max(initial=floor)))
+        logarithmic(ax, "y", floor, high)
     if 0 < result.fitting_error < np.inf and result.fitting_error > floor:
         ax.axhline(result.fitting_error, color=INK, lw=0.9, ls="--", label="fitting error")
     ax.set(xlabel="components after the merge", ylabel="penalty (% of ‖WH‖²)")
@@ -125,7 +133,7 @@ def _draw_penalties(ax: Axes, tree: MergeTree, result: Factorization, size2: flo
     ax.invert_xaxis()
     ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     tidy(ax)
-    ax.figure.legend(loc="outside upper right", ncols=3, fontsize=SMALL, frameon=False,
+    ax.figure.legend(loc="upper right", ncols=3, fontsize=SMALL, frameon=False,
                      handlelength=1.6, columnspacing=1.2)  # fmt: skip
 
 

@@ -25,7 +25,7 @@ def paired_starts(standard_errors: Sequence[float], merge_errors: Sequence[float
     """
     standard = np.asarray(standard_errors, dtype=np.float64)
     merged = np.asarray(merge_errors, dtype=np.float64)
-    figure = new_figure(2.9, width=4.6)
+    figure = new_figure(2.9, width=4.6, margins=(0.95, 0.1, 0.5, 0.35))
     ax = figure.subplots()
     paired = len(standard) == len(merged)
     order = np.argsort(standard + 0 * merged if paired else standard, kind="stable")
@@ -37,8 +37,10 @@ def paired_starts(standard_errors: Sequence[float], merge_errors: Sequence[float
     _dots(ax, np.arange(1, len(merged) + 1), merged, CRIMSON, "o", "NMF-Merge")
     ax.set(xlabel="start, in the order of standard NMF's error", ylabel="fitting error (%)")
     ax.xaxis.set_major_locator(MaxNLocator(10, integer=True))
+    ax.yaxis.set_major_locator(MaxNLocator(5))
+    ax.ticklabel_format(axis="y", useOffset=False)  # errors that nearly agree are written in full
     tidy(ax)
-    figure.legend(loc="outside upper center", ncols=2, fontsize=SMALL, frameon=False)
+    figure.legend(loc="upper center", ncols=2, fontsize=SMALL, frameon=False)
     return figure
 
 

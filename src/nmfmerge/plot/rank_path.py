@@ -5,7 +5,18 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from nmfmerge.plot.style import BLUE, CRIMSON, GREY, NOTE, ORANGE, SMALL, new_figure, tidy
+from nmfmerge.plot.style import (
+    BLUE,
+    CRIMSON,
+    GREY,
+    NOTE,
+    ORANGE,
+    SMALL,
+    logarithmic,
+    new_figure,
+    remark,
+    tidy,
+)
 from nmfmerge.result_path import RankPath
 from nmfmerge.suggest import STABLE
 
@@ -32,7 +43,7 @@ def rank_path(path: RankPath, rank: int | None = None) -> Figure:
     curves.append(("merge penalty (%)", path.penalties, BLUE, "s"))
     if not np.isnan(path.stability).all():
         curves.append(("stability", path.stability, ORANGE, "D"))
-    figure = new_figure(0.6 + _PANEL * len(curves))
+    figure = new_figure(0.95 + _PANEL * len(curves), margins=(0.75, 0.15, 0.75, 0.25))
     axes = figure.subplots(len(curves), 1, sharex=True, squeeze=False)[:, 0]
     for ax, (label, values, colour, marker) in zip(axes, curves, strict=True):
         _mark_suggestions(ax, path)
@@ -48,7 +59,7 @@ def rank_path(path: RankPath, rank: int | None = None) -> Figure:
     axes[-1].set_xlabel("rank")
     axes[-1].xaxis.set_major_locator(MaxNLocator(16, integer=True, min_n_ticks=1))
     axes[-1].set_xlim(path.ranks[0] - 0.6, path.ranks[-1] + 0.6)
-    figure.supxlabel(_note(path, rank), fontsize=SMALL, color=NOTE)
+    remark(figure, _note(path, rank))
     return figure
 
 
@@ -66,7 +77,7 @@ def _logarithmic(ax: Axes, values: np.ndarray) -> None:
     """A logarithmic scale, where there is something to draw on it."""
     drawn = values[np.isfinite(values) & (values > 0)]
     if len(drawn):
-        ax.set_yscale("log", nonpositive="mask")
+        logarithmic(ax, "y", float(drawn.min()), float(drawn.max()))
         ax.set_ylim(drawn.min() / 1.6, drawn.max() * 1.6)
 
 

@@ -1,20 +1,27 @@
-"""X, WH and what is left, side by side."""
+"""X, WH and what is left, side by side; of pictures, their means."""
+
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, Normalize, PowerNorm
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from nmfmerge.datasets.base import Dataset
-from nmfmerge.plot.blocks import average, average_product, block_starts
-from nmfmerge.plot.side import Side, sides
-from nmfmerge.plot.style import NOTE, SMALL, new_figure, shortened, tidy
+from nmfmerge.plot.blocks import averaged
+from nmfmerge.plot.ruler import Ruler, ruler
+from nmfmerge.plot.side import MAP, Side, sides
+from nmfmerge.plot.style import SMALL, how_many, new_figure, no_spines, remark, tick_text, tidy
 from nmfmerge.result import Factorization
 
 MOST = 600
 FROM_WHITE = LinearSegmentedColormap.from_list(
     "from white", ["#ffffff", "#fbd9b5", "#f39a6b", "#cf4a6a", "#76216f", "#170b2d"]
 )
+_BAR = 0.78  # inches from the lower edge to the colour bar
+_QUIET = 60.0  # decibels below the loudest: the end of the scale
+_BRIGHT = 0.998  # of the pixels that are not zero lie within the scale of a picture mostly white
 
 
 def reconstruction(result: Factorization, data: Dataset) -> Figure:
@@ -30,40 +37,77 @@ def reconstruction(result: Factorization, data: Dataset) -> Figure:
     Returns
     -------
     Figure
-        Three panels. The scale of X and WH goes with the square root where most of X is small.
+        Three panels. The scale of X and WH goes with the square root where most of X is small, and
+        is that of decibels for spectrograms. Rows and columns with names are sorted by component.
+        Where rows or columns are pixels, the panels are means of all images.
     """
     result = result.numpy()
     if data.X is None:
         raise ValueError("data has no X (only its axes); expected the matrix that was factorized")
     left, right = sides(result, data)
-    rows, columns = (block_starts(length, MOST) for length in data.X.shape)
-    X = average(data.X, rows, columns)
-    WH = average_product(result.W, result.H, rows, columns)
-    figure = new_figure(3.8)
-    axes = figure.subplots(1, 3)
-    norm, scale = _scale(X, WH)
-    extent, origin = _extent(left, right, data.X.shape)
-    shared = {"extent": extent, "origin": origin, "aspect": "auto"}
-    for ax, values, title in ((axes[0], X, "X"), (axes[1], WH, "WH")):
-        picture = ax.imshow(values, cmap=FROM_WHITE, norm=norm, **shared)
-        ax.set_title(title)
-    _colour_bar(figure, picture, axes[:2], f"value{scale}")
-    residual = X - WH
-    most = spread(residual)
-    change = axes[2].imshow(residual, cmap="RdBu_r", norm=Normalize(-most, most), **shared)
-    axes[2].set_title("residual X − WH")
-    _colour_bar(figure, change, axes[2:], _compared(most, norm.vmax), extend="both")
-    _label(axes, left, right)
-    _say_blocks(figure, data.X.shape, X.shape)
+    if "picture" in (left.kind, right.kind):
+        return _means(result, data, left, right)
+    rows, columns = ruler(left, result.W.T, MOST), ruler(right, result.H, MOST)
+    X = averaged(data.X, rows.pixels, columns.pixels)
+    WH = (rows.pixels @ result.W).astype(np.float64) @ (result.H @ columns.pixels.T)
+    figure = new_figure(4.1, margins=(0.75, 0.15, 1.45, 0.35))
+    axes = figure.subplots(1, 3, gridspec_kw={"wspace": 0.12})
+    if left.logarithmic or right.logarithmic:
+        _draw_decibels(figure, axes, X, WH)
+    else:
+        _draw_values(figure, axes, X, WH)
+    for ax in axes:
+        tidy(ax)
+        rows.mark(ax, "y")
+        columns.mark(ax, "x")
+        ax.set_ylim((-0.5, len(X) - 0.5) if rows.upwards else (len(X) - 0.5, -0.5))
+    for ax in axes[1:]:
+        ax.tick_params(labelleft=False)
+        ax.set_ylabel("")
+    notes = [*_blocks(data.X.shape, X.shape), *_sorted(rows, columns)]
+    if notes:
+        remark(figure, "\n".join(notes), up=0.05)
     return figure
 
 
+def _draw_values(figure: Figure, axes: np.ndarray, X: np.ndarray, WH: np.ndarray) -> None:
+    norm, scale = _scale(X, WH)
+    for ax, values, title in ((axes[0], X, "X"), (axes[1], WH, "WH")):
+        _show(ax, values, title, FROM_WHITE, norm)
+    _colour_bar(figure, axes[:2], FROM_WHITE, norm, f"value{scale}")
+    residual = X - WH
+    most = spread(residual)
+    around_zero = Normalize(-most, most)
+    _show(axes[2], residual, "residual X − WH", "RdBu_r", around_zero)
+    _colour_bar(figure, axes[2:], "RdBu_r", around_zero, _compared(most, norm.vmax))
+
+
+def _draw_decibels(figure: Figure, axes: np.ndarray, X: np.ndarray, WH: np.ndarray) -> None:
+    loudest = max(float(X.max(initial=0)), float(WH.max(initial=0))) or 1.0
+    floor = loudest * 10 ** (-_QUIET / 20)
+    norm = Normalize(-_QUIET, 0)
+    panels = ((X, "X"), (WH, "WH"), (np.abs(X - WH), "residual |X − WH|"))
+    for ax, (values, title) in zip(axes, panels, strict=True):
+        decibels = 20 * np.log10(np.maximum(values, floor) / loudest)
+        _show(ax, decibels, title, FROM_WHITE, norm)
+    _colour_bar(figure, axes, FROM_WHITE, norm, "dB below the loudest")
+
+
+def _show(ax: Axes, values: np.ndarray, title: str, colours: Any, norm: Normalize) -> None:
+    ax.imshow(values, cmap=colours, norm=norm, aspect="auto", interpolation="nearest")
+    ax.set_title(title)
+
+
 def _scale(X: np.ndarray, WH: np.ndarray) -> tuple[Normalize, str]:
-    """One scale for both; the square root where three quarters of X are below 5 % of it."""
+    """One scale for both; where three quarters of X are below 5 % of it, one that shows them."""
     top = max(float(X.max(initial=0)), float(WH.max(initial=0))) or 1.0
-    if np.quantile(X, 0.75) < 0.05 * top:
+    if np.quantile(X, 0.75) >= 0.05 * top:
+        return Normalize(0, top), ""
+    seen = X[X > 0]
+    bright = float(np.quantile(seen, _BRIGHT)) if len(seen) else top
+    if bright >= 0.5 * top:
         return PowerNorm(0.5, vmin=0, vmax=top), ", square-root scale"
-    return Normalize(0, top), ""
+    return PowerNorm(0.5, vmin=0, vmax=bright), f", square-root scale up to {tick_text(bright)}"
 
 
 def spread(residual: np.ndarray) -> float:
@@ -77,17 +121,35 @@ def _compared(most: float, top: float | None) -> str:
     return f"ends: ±{share:.2g} % of the left scale"
 
 
-def _extent(
-    left: Side, right: Side, shape: tuple[int, int]
-) -> tuple[tuple[float, float, float, float], str]:
-    """Limits of the picture; rows upwards where they stand for measured numbers."""
-    m, n = shape
-    x0, x1 = span(right) or (0.5, n + 0.5)
-    y = span(left)
-    if y is None or left.axis.name == "row":
-        y0, y1 = y or (0.5, m + 0.5)
-        return (x0, x1, y1, y0), "upper"
-    return (x0, x1, *y), "lower"
+def _means(result: Factorization, data: Dataset, left: Side, right: Side) -> Figure:
+    """The mean image of X, of WH and of the residual."""
+    if left.fold is not None:
+        fold, X = left.fold, np.asarray(data.X.mean(axis=1)).reshape(-1)
+        WH = result.W @ result.H.mean(axis=1)
+    else:
+        assert right.fold is not None
+        fold, X = right.fold, np.asarray(data.X.mean(axis=0)).reshape(-1)
+        WH = result.W.mean(axis=0) @ result.H
+    other = right if left.fold is not None else left
+    first, second = fold(X.astype(np.float64)), fold(WH.astype(np.float64))
+    tall = first.shape[0] / first.shape[1]
+    figure = new_figure(float(np.clip(2.3 * tall, 1.2, 4.0)) + 1.35, margins=(0.1, 0.1, 1.05, 0.3))
+    axes = figure.subplots(1, 3, gridspec_kw={"wspace": 0.06})
+    norm = Normalize(0, max(first.max(initial=0), second.max(initial=0)) or 1.0)
+    for ax, values, title in ((axes[0], first, "mean of X"), (axes[1], second, "mean of WH")):
+        ax.imshow(values, cmap=MAP, norm=norm, interpolation="nearest", gid="map")
+        ax.set_title(title)
+    most = spread(first - second)
+    around_zero = Normalize(-most, most)
+    axes[2].imshow(first - second, cmap="RdBu_r", norm=around_zero, interpolation="nearest")
+    axes[2].set_title("mean residual")
+    for ax in axes:
+        tidy(ax)
+        no_spines(ax)
+    _colour_bar(figure, axes[:2], MAP, norm, "value", gid="map")
+    _colour_bar(figure, axes[2:], "RdBu_r", around_zero, _compared(most, norm.vmax))
+    remark(figure, f"Means over {how_many(len(other.axis.values), other.axis.name)}.")
+    return figure
 
 
 def span(side: Side) -> tuple[float, float] | None:
@@ -101,37 +163,45 @@ def span(side: Side) -> tuple[float, float] | None:
     return float(values[0]) - steps[0] / 2, float(values[-1]) + steps[0] / 2
 
 
-def _label(axes: np.ndarray, left: Side, right: Side) -> None:
-    for ax in axes:
-        tidy(ax)
-        ax.set_xlabel(_name(right))
-        ax.locator_params(nbins=5)
-    for ax in axes[1:]:
-        ax.tick_params(labelleft=False)
-    axes[0].set_ylabel(_name(left))
-
-
-def _name(side: Side) -> str:
-    return side.label if span(side) else shortened(f"{side.axis.name} number", 44)
-
-
 def _colour_bar(
-    figure: Figure, picture: object, axes: list[Axes], label: str, extend: str = "neither"
+    figure: Figure,
+    axes: np.ndarray,
+    colours: Any,
+    norm: Normalize,
+    label: str,
+    gid: str | None = None,
 ) -> None:
-    bar = figure.colorbar(
-        picture,  # type: ignore[arg-type]
-        ax=axes, orientation="horizontal", extend=extend, aspect=30 * len(axes), pad=0.02,
-    )  # fmt: skip
-    bar.outline.set_visible(False)
-    bar.set_label(label, fontsize=SMALL)
-    bar.ax.tick_params(labelsize=SMALL, length=2)
-    bar.ax.locator_params(nbins=5 if len(axes) > 1 else 3)
+    """A colour bar below axes that stand side by side; drawn as one picture, so it is fast."""
+    height = figure.get_size_inches()[1]
+    first, last = axes[0].get_position(), axes[-1].get_position()
+    inset = 0.1 * (last.x1 - first.x0)
+    wide = last.x1 - first.x0 - 2 * inset
+    ax = figure.add_axes((first.x0 + inset, _BAR / height, wide, 0.09 / height), label="colours")
+    ax.imshow(np.linspace(0, 1, 256)[None], cmap=colours, vmin=0, vmax=1, aspect="auto",
+              extent=(0, 1, 0, 1), gid=gid)  # fmt: skip
+    low, high = float(norm.vmin or 0.0), float(norm.vmax or 1.0)
+    locator = MaxNLocator(5 if len(axes) > 1 else 2, steps=[1, 2, 5, 10])
+    ticks = np.asarray(locator.tick_values(low, high))
+    ticks = ticks[(ticks >= low) & (ticks <= high)]
+    tidy(ax)
+    ax.spines[:].set_visible(False)
+    ax.set_yticks([])
+    ax.set_xticks(np.asarray(norm(ticks)), [tick_text(value) for value in ticks.tolist()])
+    ax.tick_params(labelsize=SMALL - 0.5, length=2)
+    ax.set_xlabel(label, fontsize=SMALL)
 
 
-def _say_blocks(figure: Figure, full: tuple[int, int], drawn: tuple[int, ...]) -> None:
-    if full != drawn:
-        figure.supxlabel(
-            f"{full[0]} × {full[1]} entries, averaged in blocks to {drawn[0]} × {drawn[1]}; "
-            "averaging evens out noise in the residual.",
-            fontsize=SMALL, color=NOTE,
-        )  # fmt: skip
+def _blocks(full: tuple[int, int], drawn: tuple[int, ...]) -> list[str]:
+    if full[0] <= drawn[0] and full[1] <= drawn[1]:
+        return []
+    return [
+        f"{full[0]} × {full[1]} entries, averaged in blocks to {drawn[0]} × {drawn[1]}, which "
+        "evens out noise."
+    ]
+
+
+def _sorted(rows: Ruler, columns: Ruler) -> list[str]:
+    which = [name for name, side in (("Rows", rows), ("columns", columns)) if side.sorted]
+    if not which:
+        return []
+    return [f"{' and '.join(which).capitalize()} are sorted by component."]

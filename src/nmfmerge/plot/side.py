@@ -1,20 +1,22 @@
 """One side of a factorization, its rows or its columns: what they stand for and how to draw it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
+from nmfmerge import metrics
 from nmfmerge.datasets.base import Axis, Dataset
-from nmfmerge.plot.style import INK, NOTE, SMALL, no_spines, shortened, tidy
+from nmfmerge.plot.peaks import N_TOP, top_entries
+from nmfmerge.plot.style import NOTE, SMALL, logarithmic, no_spines, shortened, tidy
 from nmfmerge.result import Factorization
 
-N_BARS = 6
-_LONG = 5000  # lines of more points are drawn as pixels in vector files
-_MOST_SPREAD = 1.6  # times the largest value: a band is cut off where it goes higher
+LONG = 5000  # lines of more points are drawn as pixels in vector files
+MOST_SPREAD = 1.6  # times the largest value: a band is cut off where it goes higher
+MAP = "cividis"  # perceptually uniform, from dark to light
 Kind = Literal["line", "bars", "picture"]
 
 
@@ -25,6 +27,13 @@ class Side:
     axis: Axis
     kind: Kind
     fold: Callable[[np.ndarray], np.ndarray] | None = None  # pixels to a picture
+    strengths: np.ndarray | None = None  # (r, p): by which the names of a component are chosen
+
+    def entries(self, k: int, vector: np.ndarray, most: int = N_TOP) -> np.ndarray:
+        """The entries that are listed for component k: the most specific, the largest first."""
+        chosen = top_entries(vector if self.strengths is None else self.strengths[k], most)
+        chosen = chosen[vector[chosen] > 0]
+        return chosen[np.argsort(-vector[chosen], kind="stable")]
 
     @property
     def label(self) -> str:
@@ -32,27 +41,31 @@ class Side:
         return shortened(self.axis.label, 44)
 
     @property
+    def sticks(self) -> bool:
+        """Whether it is drawn as sticks with numbers at the peaks: a mass spectrum."""
+        return self.kind == "line" and self.axis.name.casefold() == "m/z"
+
+    @property
+    def logarithmic(self) -> bool:
+        """Whether its scale is logarithmic: frequencies of sound."""
+        return bool(
+            self.kind == "line"
+            and self.axis.name.casefold() == "frequency"
+            and np.asarray(self.axis.values).dtype.kind in "iuf"
+            and np.count_nonzero(np.asarray(self.axis.values) > 0) > 1
+        )
+
+    @property
     def height(self) -> float:
         """Inches that a drawing needs."""
-        return {"line": 0.62, "bars": 1.05, "picture": 0.95}[self.kind]
+        return {"line": 0.62, "bars": 1.05, "picture": 1.2}[self.kind] + 0.1 * self.sticks
 
-    def width(self, total: float) -> float:
-        """Inches that a drawing would like to have of ``total``."""
+    def width(self, total: float, height: float) -> float:
+        """Inches that a drawing of this height would like to have of ``total``."""
         if self.fold is not None:
             rows, columns = self.fold(np.zeros(len(self.axis.values))).shape
-            return float(np.clip(self.height * columns / rows, 0.2 * total, 0.6 * total))
+            return float(np.clip(height * columns / rows, 0.2 * total, 0.6 * total))
         return 0.5 * total
-
-    def draw(
-        self, ax: Axes, vector: np.ndarray, colour: str, spread: np.ndarray | None = None
-    ) -> None:
-        """Draw one column of W or row of H, with ± its spread where one is known.
-
-        Lines get a band and bars a whisker; pictures show no spread.
-        """
-        _DRAW[self.kind](self, ax, [vector], [colour])
-        if spread is not None and self.kind != "picture":
-            _DRAW_SPREAD[self.kind](self, ax, vector, spread, colour)
 
     def draw_pair(
         self, ax: Axes, first: np.ndarray, second: np.ndarray, colours: tuple[str, str]
@@ -84,7 +97,17 @@ def sides(result: Factorization, data: Dataset | None) -> tuple[Side, Side]:
             f"data has axes of {shape[0]} rows and {shape[1]} columns, but the factorization is of "
             f"a {m} × {n} matrix; expected the data that was factorized"
         )
-    return sides_of(data)
+    left, right = sides_of(data)
+    return _with_strengths(left, result.W), _with_strengths(right, result.H.T)
+
+
+def _with_strengths(side: Side, F: np.ndarray) -> Side:
+    """A side with names knows which of them are specific to each component of a factor."""
+    if side.kind != "bars" or F.shape[1] < 2:
+        return side
+    specific = metrics.specificity(F).T
+    alike = specific.max(axis=1, initial=0) <= 0  # where nothing is specific, the largest are shown
+    return replace(side, strengths=np.where(alike[:, None], F.T, specific))
 
 
 def sides_of(data: Dataset) -> tuple[Side, Side]:
@@ -102,53 +125,53 @@ def _side(data: Dataset, axis: Axis) -> Side:
         return Side(axis, "picture", data.picture)
     values = np.asarray(axis.values)
     if values.dtype.kind == "f" and not np.isfinite(values).all():
-        return Side(Axis(f"{axis.name} number", np.arange(len(values))), "line")
+        return Side(Axis(f"place along {axis.name}", np.arange(len(values))), "line")
     return Side(axis, "line" if values.dtype.kind in "iufM" else "bars")
 
 
-def _order(x: np.ndarray) -> slice | np.ndarray:
-    """What sorts the values of an axis."""
-    return slice(None) if np.all(x[1:] >= x[:-1]) else np.argsort(x, kind="stable")
+def drawn_along(side: Side) -> tuple[np.ndarray, np.ndarray]:
+    """Values of an axis in their order, and the entries they belong to.
+
+    On a logarithmic scale, only positive ones.
+    """
+    x = np.asarray(side.axis.values)
+    order = np.arange(len(x)) if np.all(x[1:] >= x[:-1]) else np.argsort(x, kind="stable")
+    if side.logarithmic:
+        order = order[x[order] > 0]
+    return x[order], order
 
 
 def _line(side: Side, ax: Axes, vectors: list[np.ndarray], colours: list[str]) -> None:
-    x = np.asarray(side.axis.values)
-    order = _order(x)
+    x, order = drawn_along(side)
     thin = 1.0 if len(x) <= 1000 else 0.6
-    widths = [thin] if len(vectors) == 1 else [2.6, thin]
-    for vector, colour, width in zip(vectors, colours, widths, strict=True):
+    for vector, colour, width in zip(vectors, colours, (2.6, thin), strict=True):
         ax.plot(
-            x[order],
-            vector[order],
-            color=colour,
-            lw=width,
-            marker="." if len(x) <= 25 else "",
-            ms=4,
-            solid_joinstyle="round",
-            rasterized=len(x) > _LONG,
-        )
-    if len(vectors) == 1 and len(x) <= _LONG:
-        ax.fill_between(x[order], 0, vectors[0][order], color=colours[0], alpha=0.15, lw=0)
+            x, vector[order], color=colour, lw=width, marker="." if len(x) <= 25 else "", ms=4,
+            solid_joinstyle="round", rasterized=len(x) > LONG,
+        )  # fmt: skip
     top = max(float(vector.max(initial=0)) for vector in vectors)
     ax.set_ylim(0, 1.06 * top if top > 0 else 1)
-    ax.margins(x=0.01)
     tidy(ax)
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
-    _few_ticks(ax, dates=x.dtype.kind == "M")
+    along_axis(side, ax, x)
 
 
-def _band(side: Side, ax: Axes, vector: np.ndarray, spread: np.ndarray, colour: str) -> None:
-    x = np.asarray(side.axis.values)
-    order = _order(x)
-    low, high = np.maximum(vector - spread, 0)[order], (vector + spread)[order]
-    ax.fill_between(
-        x[order], low, high, color=colour, alpha=0.35, lw=0, gid="spread",
-        rasterized=len(x) > _LONG,
-    )  # fmt: skip
-    largest, top = float(vector.max(initial=0)), float(high.max(initial=0))
-    if largest > 0:
-        ax.set_ylim(0, 1.06 * min(top, _MOST_SPREAD * largest))
+def along_axis(side: Side, ax: Axes, x: np.ndarray) -> None:
+    """Scale, limits and ticks for sorted values of a side."""
+    if side.logarithmic:
+        logarithmic(ax, "x", float(x[0]), float(x[-1]))
+    elif x.dtype.kind == "M":
+        ax.xaxis.update_units(x)
+        _few_ticks(ax, dates=True)
+    else:
+        _few_ticks(ax, dates=False)
+    low, high = (float(value) for value in ax.convert_xunits(x[[0, -1]]))
+    if side.logarithmic:
+        ax.set_xlim(low / 1.03, high * 1.03)
+    else:
+        room = 0.01 * (high - low) or 0.5
+        ax.set_xlim(low - room, high + room)
 
 
 def _few_ticks(ax: Axes, dates: bool) -> None:
@@ -161,14 +184,9 @@ def _few_ticks(ax: Axes, dates: bool) -> None:
     ax.xaxis.get_offset_text().set_fontsize(SMALL - 1)
 
 
-def _longest(strength: np.ndarray) -> np.ndarray:
-    """The entries that get a bar."""
-    return np.argsort(-strength, kind="stable")[:N_BARS]
-
-
 def _bars(side: Side, ax: Axes, vectors: list[np.ndarray], colours: list[str]) -> None:
     strength = np.sum([vector.astype(np.float64) for vector in vectors], axis=0)
-    top = _longest(strength)
+    top = top_entries(strength)
     thick = 0.72 / len(vectors)
     for i, (vector, colour) in enumerate(zip(vectors, colours, strict=True)):
         offset = (i - (len(vectors) - 1) / 2) * thick
@@ -183,32 +201,21 @@ def _bars(side: Side, ax: Axes, vectors: list[np.ndarray], colours: list[str]) -
     ax.spines["bottom"].set_visible(False)
 
 
-def _whiskers(side: Side, ax: Axes, vector: np.ndarray, spread: np.ndarray, colour: str) -> None:
-    top = _longest(vector.astype(np.float64))
-    low = np.maximum(vector - spread, 0)[top]
-    ax.hlines(np.arange(len(top)), low, (vector + spread)[top], color=INK, lw=1.1, gid="spread")
-    largest, end = float(vector.max(initial=0)), float((vector + spread)[top].max(initial=0))
-    ax.set_xlim(0, 1.05 * min(end, _MOST_SPREAD * largest) if largest > 0 else 1)
-
-
 def _picture(side: Side, ax: Axes, vectors: list[np.ndarray], colours: list[str]) -> None:
+    """Both pictures beside each other, each scaled to its own largest value."""
     assert side.fold is not None
     pictures = [side.fold(np.asarray(vector, dtype=np.float64)) for vector in vectors]
-    if len(pictures) > 1:  # each scaled to its own largest value, with a gap between
-        pictures = [p / (p.max(initial=0) or 1.0) for p in pictures]
-        gap = np.full((len(pictures[0]), max(1, pictures[0].shape[1] // 15)), np.nan)
-        pictures = [np.concatenate([pictures[0], gap, pictures[1]], axis=1)]
-    top = float(np.nanmax(pictures[0], initial=0))
-    ax.imshow(pictures[0], cmap="cividis", vmin=0, vmax=top or 1.0, interpolation="nearest")
+    pictures = [p / (p.max(initial=0) or 1.0) for p in pictures]
+    gap = np.full((len(pictures[0]), max(1, pictures[0].shape[1] // 15)), np.nan)
+    both = np.concatenate([pictures[0], gap, pictures[1]], axis=1)
+    ax.imshow(both, cmap=MAP, vmin=0, vmax=1, interpolation="nearest")
     no_spines(ax)
 
 
 _DRAW = {"line": _line, "bars": _bars, "picture": _picture}
-_DRAW_SPREAD = {"line": _band, "bars": _whiskers}
 
 
-def note(ax: Axes, text: str) -> None:
-    """A remark in grey in the upper right corner of the axes."""
-    ax.text(
-        0.99, 0.94, text, transform=ax.transAxes, ha="right", va="top", color=NOTE, fontsize=SMALL
-    )
+def note(ax: Axes, text: str, at: tuple[float, float]) -> None:
+    """A remark in grey: across the axes, and at a height in data units."""
+    ax.text(*at, text, transform=ax.get_yaxis_transform(), ha="right", va="center", color=NOTE,
+            fontsize=SMALL)  # fmt: skip

@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from nmfmerge.plot.style import CRIMSON, GREY, NOTE, SMALL, new_figure, tidy, words
+from nmfmerge.plot.style import CRIMSON, GREY, logarithmic, new_figure, remark, tidy, words
 from nmfmerge.result import Factorization
 
 
@@ -29,9 +29,9 @@ def singular_values(result: Factorization) -> Figure:
     number = np.arange(1, len(values) + 1)
     finite = np.isfinite(values) & (values > 0)
     top, bottom = _limits(values[finite])
-    figure = new_figure(2.8, width=4.6)
+    figure = new_figure(2.8, width=4.6, margins=(0.8, 0.15, 0.72, 0.35))
     ax = figure.subplots()
-    ax.set_yscale("log")
+    logarithmic(ax, "y", bottom, top)
     ax.set(ylim=(bottom, top), xlim=(0.4, len(values) + 0.6))
     ax.vlines(number[finite], bottom, values[finite], color=CRIMSON, lw=1.2, alpha=0.5)
     ax.plot(number[finite], values[finite], "o", color=CRIMSON, ms=6)
@@ -42,8 +42,7 @@ def singular_values(result: Factorization) -> Figure:
     ax.xaxis.set_major_locator(MaxNLocator(10, integer=True, min_n_ticks=1))
     ax.set_title("generalized singular values")
     tidy(ax)
-    figure.supxlabel("Dashed: 1, where WH has as much of a direction as X.", fontsize=SMALL,
-                     color=NOTE)  # fmt: skip
+    remark(figure, "Dashed: 1, where WH has as much of a direction as X.")
     return figure
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.colors import LinearSegmentedColormap, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
@@ -12,10 +12,11 @@ from nmfmerge.plot.style import (
     CRIMSON,
     GREY,
     INK,
-    NOTE,
     SMALL,
     new_figure,
+    remark,
     shortened,
+    tick_text,
     tidy,
     words,
 )
@@ -24,9 +25,11 @@ from nmfmerge.result import SAME_COMPONENT, Factorization, Start
 _NAMED = 24  # starts that have room for a name
 _NUMBERED = 24  # components that have room for a number in their cells
 _LABELLED = 48  # components that have room for a label
-_LETTERS = 60  # that fit below the components side by side
+_LETTERS = 50  # that fit below the components side by side
 _LEAST = 1e-9  # relative; a smaller excess over the best error is rounding
-_SHADES = LinearSegmentedColormap.from_list("similarity", ["#ffffff", "#dce6f0", BLUE])
+_SHADES = LinearSegmentedColormap.from_list(
+    "similarity", [(*to_rgb(BLUE), alpha) for alpha in (0.0, 0.16, 1.0)]
+)
 
 
 def starts(result: Factorization) -> Figure:
@@ -51,8 +54,12 @@ def starts(result: Factorization) -> Figure:
     n = len(result.starts)
     named = n <= _NAMED
     turned = _are_turned(result)
-    figure = new_figure(1.5 + (0.3 * n if named else 5.0) + 0.07 * turned)
-    left, right = figure.subplots(1, 2, sharey=True, gridspec_kw={"width_ratios": (1, 1.75)})
+    names = max(len(_name(start)) for start in result.starts) if named else 6
+    margins = (0.32 + 0.082 * names, 0.15, 0.85 + 0.07 * turned, 0.35)
+    figure = new_figure(1.5 + (0.3 * n if named else 5.0) + 0.07 * turned, margins=margins)
+    left, right = figure.subplots(
+        1, 2, sharey=True, gridspec_kw={"width_ratios": (1, 1.75), "wspace": 0.08}
+    )
     _draw_errors(left, result, named)
     _draw_similarity(right, result, named)
     if named:
@@ -62,7 +69,7 @@ def starts(result: Factorization) -> Figure:
         left.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y + 1:.0f}"))
         left.set_ylabel("start")
     left.set_ylim(n - 0.5, -0.5)
-    figure.supxlabel(_note(result), fontsize=SMALL, color=NOTE)
+    remark(figure, _note(result))
     return figure
 
 
@@ -106,7 +113,7 @@ def _percent_ticks(ax: Axes, ratio: float) -> None:
         ax.set_xticks([])
         return
     ax.xaxis.set_major_locator(LogLocator(subs=(1, 3) if ratio < 100 else (1,), numticks=5))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value)))
 
 
 def _excess(errors: np.ndarray, best: float) -> np.ndarray:
@@ -119,7 +126,7 @@ def _excess(errors: np.ndarray, best: float) -> np.ndarray:
 def _excess_in_words(value: float, is_best: bool, best: float) -> str:
     if is_best:
         return f"{best:.4g} %"
-    return "the same" if value <= 100 * _LEAST else f"+{value:.2g} %"
+    return "the same" if value <= 100 * _LEAST else f"+{tick_text(float(f'{value:.2g}'))} %"
 
 
 def _draw_similarity(ax: Axes, result: Factorization, named: bool) -> None:
@@ -152,7 +159,7 @@ def _number_what_is_missing(ax: Axes, similarity: np.ndarray) -> None:
         value = float(similarity[i, k])
         rounded_down = f"{np.floor(100 * max(value, 0.0)) / 100:.2f}"  # 0.899 was not found
         ax.text(k, i, rounded_down.removeprefix("0"), ha="center", va="center",
-                fontsize=SMALL - 2, color="white" if value > 0.75 else CRIMSON)  # fmt: skip
+                fontsize=SMALL - 2, color="#f6f9fc" if value > 0.75 else CRIMSON)  # fmt: skip
 
 
 def _label_components(ax: Axes, result: Factorization, order: np.ndarray) -> None:

@@ -1,14 +1,19 @@
 """What all figures share: colours, page width, fonts, and a figure that notebooks can show."""
 
 from io import BytesIO
+from typing import Literal
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 ORANGE, CRIMSON, GREY = "#e69138", "#b3263e", "#8a8a8a"
 BLUE, INK, NOTE = "#23598c", "#262626", "#666666"
 WIDTH = 7.5  # inches
 TEXT, SMALL = 9.5, 8.5  # points
+AXIS = "#555555"
+Margins = tuple[float, float, float, float]  # inches: left, right, below, above
+_ABOVE = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 class PageFigure(Figure):
@@ -20,9 +25,47 @@ class PageFigure(Figure):
         return buffer.getvalue()
 
 
-def new_figure(height: float, width: float = WIDTH) -> Figure:
-    """An empty figure that arranges its own axes, on white."""
-    return PageFigure(figsize=(width, height), layout="constrained", facecolor="white")
+def new_figure(height: float, width: float = WIDTH, margins: Margins | None = None) -> Figure:
+    """An empty figure on white. It arranges its axes itself, which is slow, or within margins."""
+    if margins is None:
+        return PageFigure(figsize=(width, height), layout="constrained", facecolor="white")
+    figure = PageFigure(figsize=(width, height), facecolor="white")
+    left, right, below, above = margins
+    figure.subplots_adjust(
+        left=left / width, right=1 - right / width, bottom=below / height, top=1 - above / height
+    )
+    return figure
+
+
+def remark(figure: Figure, text: str, up: float = 0.08) -> None:
+    """A note below all axes, ``up`` inches from the lower edge."""
+    height = figure.get_size_inches()[1]
+    figure.supxlabel(text, y=up / height, va="bottom", fontsize=SMALL, color=NOTE)
+
+
+def superscript(exponent: int) -> str:
+    """A whole number as it is written above the line."""
+    return str(exponent).translate(_ABOVE)
+
+
+def tick_text(value: float) -> str:
+    """A number in a figure, at three digits: plain, or with a power of ten."""
+    if value == 0 or 1e-3 <= abs(value) < 1e4:
+        return f"{value:.3g}" if abs(value) < 1e3 else f"{value:.4g}"
+    mantissa, exponent = f"{value:.2e}".split("e")
+    mantissa = mantissa.rstrip("0").rstrip(".")
+    power = f"10{superscript(int(exponent))}"
+    return power if mantissa == "1" else f"{mantissa}·{power}"
+
+
+def logarithmic(ax: Axes, which: Literal["x", "y"], low: float, high: float) -> None:
+    """Make an axis that reaches from ``low`` to ``high`` logarithmic, with few plain ticks."""
+    (ax.set_xscale if which == "x" else ax.set_yscale)("log", nonpositive="mask")
+    axis = ax.xaxis if which == "x" else ax.yaxis
+    short = low > 0 and high < 30 * low
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if short else (1,), numticks=6))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value)))
+    axis.set_minor_locator(NullLocator())
 
 
 def words(sentence: str) -> Figure:
@@ -39,9 +82,8 @@ def tidy(ax: Axes) -> None:
     ax.set_facecolor("white")
     ax.spines[["top", "right"]].set_visible(False)
     for spine in ax.spines.values():
-        spine.set(linewidth=0.8, color="#555555")
-    ax.tick_params(labelsize=SMALL, length=3, width=0.8, color="#555555", labelcolor=INK)
-    ax.tick_params(which="minor", labelsize=SMALL - 1, length=2, width=0.6, color="#555555")
+        spine.set(linewidth=0.8, color=AXIS)
+    ax.tick_params(labelsize=SMALL, length=3, width=0.8, color=AXIS, labelcolor=INK)
     ax.xaxis.label.set(size=TEXT, color=INK)
     ax.yaxis.label.set(size=TEXT, color=INK)
     ax.title.set(size=TEXT + 0.5, color=INK)
@@ -58,6 +100,11 @@ def shortened(name: object, length: int = 22) -> str:
     text = " ".join(str(name).split())
     text = text if len(text) <= length else text[: length - 1] + "…"
     return text.replace("$", r"\$")
+
+
+def how_many(n: int, noun: str) -> str:
+    """A number with its noun in the plural."""
+    return f"{n:,} {noun}" + ("" if n == 1 or noun.endswith("s") else "s")
 
 
 def percent(value: float) -> str:

@@ -1,5 +1,8 @@
 """What to be careful about in a result, in plain sentences."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 from nmfmerge.datasets.base import Dataset
@@ -8,18 +11,23 @@ from nmfmerge.metrics import next_merges, shares
 from nmfmerge.plot.merges import norm2
 from nmfmerge.plot.side import sides
 from nmfmerge.report import stability
+from nmfmerge.report.verdict import EXACT, Rank, cheap_merges, judged
 from nmfmerge.report.words import count, ended, number, percent, several
 from nmfmerge.result import Factorization, Status
+from nmfmerge.result_path import RankPath
 
 TINY_SHARE = 0.1  # percent of the fit
 PARALLEL = 0.95  # cosine
 MISSING = 10.0  # generalized singular value: WH has a tenth of what X has
-EXACT = 1e-8  # percent
-NOISE = 5.0  # times what the strongest component of pure noise carries
 _MOST_PAIRS = 5
 
 
-def warnings_of(result: Factorization, data: Dataset | None = None) -> list[str]:
+def warnings_of(
+    result: Factorization,
+    data: Dataset | None = None,
+    about: Mapping[str, Any] | None = None,
+    path: RankPath | None = None,
+) -> list[str]:
     """Find what a reader of the result should be careful about.
 
     Parameters
@@ -28,16 +36,19 @@ def warnings_of(result: Factorization, data: Dataset | None = None) -> list[str]
         The result.
     data : Dataset, optional
         Its axes, to say where components are; without it, they have numbers only.
+    about, path : dict and RankPath, optional
+        What else is known, as in `page`. Where the errors with one component fewer and one more
+        tell that the rank is not too high, merges that look cheap are not mentioned.
 
     Returns
     -------
     sentences : list of str
         Empty where nothing was found.
     """
-    checks = (
-        _not_converged, stability.care, _zero, _weak, _parallel, _mergeable, _missing, _exact,
-        _full_rank,
-    )  # fmt: skip
+    checks = [_not_converged, stability.care, _zero, _weak, _parallel]
+    if judged(result, about or {}, path) in (None, Rank.TOO_HIGH):
+        checks.append(_mergeable)
+    checks += [_missing, _exact, _full_rank]
     names = _names(result, data)
     return [sentence for check in checks for sentence in check(result, names)]
 
@@ -109,23 +120,11 @@ def _cosines(F: np.ndarray) -> np.ndarray:
 
 
 def _mergeable(result: Factorization, names: list[str]) -> list[str]:
-    """Whether the cheapest further merges cost little more than a component of noise carries.
-
-    Of noise of the size of the residual, the leading singular vectors carry the share
-    (1/√m + 1/√n)². Where the rank is right, merges cost twenty times as much and more.
-    """
-    if (
-        result.n_components < 2
-        or result.fitting_error < EXACT
-        or not shares(result.W, result.H).all()
-    ):
-        return []
-    tree = next_merges(result.W, result.H)
-    m, n = len(result.W), result.H.shape[1]
-    noise2 = NOISE * 2 * result.objective * (m**-0.5 + n**-0.5) ** 2
-    cheap = int(np.argmax(np.append(tree.penalties > noise2, True)))
+    """Whether the cheapest further merges cost little more than a component of noise carries."""
+    cheap = cheap_merges(result)
     if cheap == 0:
         return []
+    tree = next_merges(result.W, result.H)
     i, j = tree.pairs[0]
     change = 100 * tree.penalties[0] / (norm2(result) or 1.0)
     return [

@@ -5,24 +5,37 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from io import BytesIO
 
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-_LARGE = 400_000  # bytes; beyond, pixels may be smaller than lines
+from nmfmerge.report.svg import inline
+
+_LARGE = 800_000  # letters; beyond, pixels are smaller than lines
 _WORDY = 24  # letters
 _PHONE = 460  # pixels; wider figures are scrolled on a phone
 _WIDE_FIGURE = ' class="scrolled"'
 _LONG_FACT = ' class="long"'
 
 
+def _prose(text: str) -> str:
+    """A text whose numbers are not torn from their percent signs."""
+    return escape(text).replace(" %", "\u00a0%")
+
+
 def paragraph(*sentences: str) -> str:
     """Sentences as a paragraph."""
-    return f"<p>{escape(' '.join(sentences))}</p>"
+    return f"<p>{_prose(' '.join(sentences))}</p>"
 
 
 def bullets(sentences: Iterable[str]) -> str:
     """Sentences as a list."""
-    return "<ul>" + "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences) + "</ul>"
+    return "<ul>" + "".join(f"<li>{_prose(sentence)}</li>" for sentence in sentences) + "</ul>"
+
+
+def topics(pairs: Iterable[tuple[str, str]]) -> str:
+    """Topics with what is said of them; nothing where there are none."""
+    rows = (f"<dt>{escape(topic)}</dt><dd>{_prose(said)}</dd>" for topic, said in pairs)
+    text = "".join(rows)
+    return f'<dl class="topics">{text}</dl>' if text else ""
 
 
 def code(text: str) -> str:
@@ -63,25 +76,22 @@ def table(
     )
 
 
-def figure(drawing: Figure, alt: str, caption: str = "") -> str:
+def figure(drawing: Figure, name: str, alt: str, caption: str = "") -> str:
     """A drawing inside the page: lines where that is small, pixels where it is not."""
-    data, kind = _drawn(drawing)
-    width, height = (round(96 * inches) for inches in drawing.get_size_inches())
+    width, _ = (round(96 * inches) for inches in drawing.get_size_inches())
     text = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
+    drawn, kind = inline(drawing, name, alt), "chart"
+    if len(drawn) > _LARGE:
+        drawn, kind = _pixels(drawing, alt), "pixels"
     return (
-        f'<figure{_WIDE_FIGURE if width > _PHONE else ""}><div class="wide card" role="region" '
-        f'aria-label="Figure" tabindex="0"><img alt="{escape(alt)}" width="{width}" '
-        f'height="{height}" style="--w: {width}px" '
-        f'src="data:{kind};base64,{b64encode(data).decode()}"></div>{text}</figure>'
+        f'<figure{_WIDE_FIGURE if width > _PHONE else ""}><div class="wide card {kind}" '
+        f'style="--w: {width}px" role="region" aria-label="Figure" tabindex="0">{drawn}</div>'
+        f"{text}</figure>"
     )
 
 
-def _drawn(drawing: Figure) -> tuple[bytes, str]:
-    lines, pixels = BytesIO(), BytesIO()
-    with rc_context({"svg.hashsalt": "nmfmerge"}):  # the same page for the same result
-        drawing.savefig(lines, format="svg", metadata={"Date": None, "Creator": None})
-    if lines.tell() > _LARGE:
-        drawing.savefig(pixels, format="png", dpi=130, metadata={"Software": None})
-    if 0 < pixels.tell() < lines.tell():
-        return pixels.getvalue(), "image/png"
-    return lines.getvalue(), "image/svg+xml"
+def _pixels(drawing: Figure, alt: str) -> str:
+    buffer = BytesIO()
+    drawing.savefig(buffer, format="png", dpi=130, metadata={"Software": None})
+    data = b64encode(buffer.getvalue()).decode()
+    return f'<img alt="{escape(alt)}" src="data:image/png;base64,{data}">'

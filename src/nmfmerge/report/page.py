@@ -10,17 +10,19 @@ from matplotlib.figure import Figure
 
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.report import sections
-from nmfmerge.report.figures import draw
+from nmfmerge.report.components import components
+from nmfmerge.report.figures import FILES_ONLY, Tick, draw
 from nmfmerge.report.sections import Story
 from nmfmerge.report.words import count
 from nmfmerge.result import Factorization
 from nmfmerge.result_path import RankPath
 
 _SECTIONS: dict[str, tuple[str, Callable[[Story], str]]] = {
-    "summary": ("Summary", sections.summary),
+    "short": ("In short", sections.in_short),
+    "summary": ("Data and settings", sections.summary),
     "rank": ("Which rank?", sections.rank),
     "starts": ("From several starts", sections.starts),
-    "components": ("Components", sections.components),
+    "components": ("Components", components),
     "fit": ("Fit", sections.fit),
     "convergence": ("Convergence", sections.convergence),
     "merges": ("Merges", sections.merges),
@@ -37,6 +39,7 @@ def page(
     *,
     figures: Mapping[str, Figure] | None = None,
     path: RankPath | None = None,
+    tick: Tick | None = None,
 ) -> str:
     """Write a report as one HTML file that needs nothing else.
 
@@ -48,12 +51,16 @@ def page(
         What was factorized; its X may be None where only the axes are known.
     about : dict, optional
         What else is known, all of it optional: "title", "file", "command", "settings" (dict),
-        "versions" (dict), "data_sha256", "date", "notes" (sentences) and "compare", a dict of
-        "standard_errors" and "merge_errors" from the same starts, in percent.
+        "versions" (dict), "data_sha256", "date", "notes" (sentences), "neighbours" (dict of the
+        errors with one component "fewer" and one "more", in percent), "standard" (dict of
+        "fitting_error", "n_init" and "status" of standard NMF from the same starts) and "compare",
+        a dict of "standard_errors" and "merge_errors" from the same starts, in percent.
     figures : dict, optional
         The figures by name, where `nmfmerge.report.figures.draw` has drawn them already.
     path : RankPath, optional
         The path through all ranks that the result was chosen from.
+    tick : callable, optional
+        Called with the name of each section that is ready.
 
     Returns
     -------
@@ -62,15 +69,21 @@ def page(
     """
     result = result.numpy()
     known = {k: v for k, v in (about or {}).items() if v is not None}
-    story = Story(
-        result, data, known, draw(result, data, path) if figures is None else figures, path
-    )
-    made = {name: (title, make(story)) for name, (title, make) in _SECTIONS.items()}
-    made = {name: part for name, part in made.items() if part[1]}
+    if figures is None:
+        figures = draw(result, data, path, leave_out=FILES_ONLY)
+    story = Story(result, data, known, figures, path)
+    made = {}
+    for name, (title, make) in _SECTIONS.items():
+        text = make(story)
+        if text:
+            made[name] = (title, text)
+        if tick is not None:
+            tick(name)
     here = files("nmfmerge.report")
     return Template((here / "page.html").read_text("utf-8")).substitute(
         title=escape(_title(story)),
         style=(here / "page.css").read_text("utf-8"),
+        script=(here / "page.js").read_text("utf-8"),
         subtitle=escape(_subtitle(story)),
         contents="".join(
             f'<li><a href="#{name}">{escape(title)}</a></li>' for name, (title, _) in made.items()

@@ -9,12 +9,13 @@ from matplotlib.figure import Figure
 
 from nmfmerge import plot
 from nmfmerge.datasets.base import Dataset
-from nmfmerge.metrics import next_merges, shares
-from nmfmerge.plot.merges import leaf_names, norm2, roots
-from nmfmerge.plot.side import Side, sides
+from nmfmerge.metrics import next_merges
+from nmfmerge.plot.merges import leaf_names, norm2
+from nmfmerge.plot.side import sides
 from nmfmerge.report import stability
 from nmfmerge.report.care import warnings_of
-from nmfmerge.report.markup import bullets, code, facts, figure, paragraph, table
+from nmfmerge.report.markup import bullets, code, facts, figure, paragraph, table, topics
+from nmfmerge.report.verdict import verdict
 from nmfmerge.report.words import count, ended, percent, seconds, several
 from nmfmerge.result import SAME_COMPONENT, Factorization
 from nmfmerge.result_path import RankPath
@@ -44,8 +45,14 @@ _SETTINGS = {
 }
 
 
+def in_short(story: Story) -> str:
+    """What a reader wants to know first."""
+    said = verdict(story.result, story.about, story.path)
+    return f'<p class="lead">{_headline(story.result)}</p>' + topics(said)
+
+
 def summary(story: Story) -> str:
-    """What was fitted, and how well."""
+    """What was fitted, and how."""
     result, about = story.result, story.about
     m, n = len(result.W), result.H.shape[1]
     pairs: list[tuple[str, object]] = [("Matrix", f"{m:,} × {n:,}")]
@@ -66,13 +73,7 @@ def summary(story: Story) -> str:
     ]
     notes = about.get("notes", ())
     described = paragraph(story.data.description) if story.data and story.data.description else ""
-    return (
-        f'<p class="lead">{_headline(result)}</p>'
-        + described
-        + facts(pairs)
-        + (bullets(notes) if notes else "")
-        + _stages(result)
-    )
+    return described + facts(pairs) + (bullets(notes) if notes else "") + _stages(result)
 
 
 def _headline(result: Factorization) -> str:
@@ -128,6 +129,7 @@ def rank(story: Story) -> str:
         said = paragraph("Nothing in these data speaks for one rank rather than another.")
     drawn = figure(
         story.figures["rank-path"],
+        "rank-path",
         f"Fitting error and merge penalty of ranks {path.ranks[0]} to {path.ranks[-1]}",
         "Merge penalty: what joining the two components that are easiest to join would change the "
         "fit by, in percent of the sum of squares of the data. Stability: cosine of the least "
@@ -155,6 +157,7 @@ def starts(story: Story) -> str:
         return ""
     drawn = figure(
         story.figures["starts"],
+        "starts",
         f"Fitting error of {len(result.starts)} starts, and the similarity of their components to "
         "those of the best",
         "Each row is a start. Left: by how much its error exceeds the best one, in percent of that "
@@ -189,63 +192,6 @@ def _start_table(result: Factorization) -> str:
     return table(head, rows, "What each start came to", text=(0, 1, 6))
 
 
-def components(story: Story) -> str:
-    """Every component, drawn and in numbers."""
-    result, data = story.result, story.data
-    if result.n_components == 0:
-        return paragraph("There are no components.")
-    left, right = sides(result, data)
-    share = shares(result.W, result.H)
-    shown = min(result.n_components, 24)
-    named = "named" if result.names else "numbered as the columns of W, from 1,"
-    drawn = figure(
-        story.figures["components"],
-        f"{count(shown, 'component')}, one in each row: columns of W along "
-        f"{left.axis.label}, rows of H along {right.axis.label}",
-        "Each row is a component: its column of W on the left, its row of H on the right, each "
-        f"drawn to its own largest value. Components are {named} and sorted by their share of the "
-        f"fit, which is that of the sum of squares of WH.{_bands(result, (left, right))}",
-    )
-    rows = (
-        (
-            result.names[k] if result.names else k + 1,
-            _share(share[k]),
-            _peak(left, result.W[:, k]),
-            _peak(right, result.H[k]),
-            _zeros(result.W[:, k]),
-            _zeros(result.H[k]),
-        )
-        for k in np.argsort(-share, kind="stable").tolist()
-    )
-    head = (
-        "Name" if result.names else "Number", "Share of the fit",
-        f"Peak: {left.axis.name}", f"Peak: {right.axis.name}", "Zeros in W", "Zeros in H",
-    )  # fmt: skip
-    return drawn + table(head, rows, "Components by share of the fit")
-
-
-def _bands(result: Factorization, both: tuple[Side, Side]) -> str:
-    """What bands and whiskers are, where some are drawn."""
-    if result.spread is None or all(side.kind == "picture" for side in both):
-        return ""
-    return (
-        " The bands around lines (whiskers on bars) are ± the standard deviation over the starts, "
-        "whose components were matched with these and scaled to their size."
-    )
-
-
-def _share(share: float) -> str:
-    return f"{share:.2f} %" if share >= 0.01 or share == 0 else "< 0.01 %"
-
-
-def _peak(side: Side, vector: np.ndarray) -> str:
-    return side.place(int(np.argmax(vector))) if np.any(vector) else "–"
-
-
-def _zeros(vector: np.ndarray) -> str:
-    return f"{100 * np.mean(vector == 0):.0f} %"
-
-
 def fit(story: Story) -> str:
     """X, WH and the residual."""
     if "reconstruction" not in story.figures:
@@ -255,9 +201,34 @@ def fit(story: Story) -> str:
         )
     return figure(
         story.figures["reconstruction"],
+        "reconstruction",
         "Three pictures side by side: the data X, the fit WH and the residual X − WH",
-        "X and WH share one colour scale. In the residual, red is where the data are larger than "
-        "the fit and blue where they are smaller; patterns there are what the components miss.",
+        _about_the_fit(story.result, story.data),
+    )
+
+
+def _about_the_fit(result: Factorization, data: Dataset | None) -> str:
+    """What the pictures of X, WH and the residual show."""
+    both = sides(result, data)
+    if any(side.kind == "picture" for side in both):
+        what = "Means of all images: of the data X, of the fit WH, and of what is left."
+    elif any(side.logarithmic for side in both):
+        return (
+            "All three share one scale, in decibels below the loudest value; frequencies are on a "
+            "logarithmic scale. Patterns in the residual are what the components miss."
+        )
+    else:
+        what = "X and WH share one colour scale."
+    names = ("rows", "columns")
+    moved = [name for name, side in zip(names, both, strict=True) if side.kind == "bars"]
+    if moved:
+        what += (
+            f" {' and '.join(moved).capitalize()} have no order of their own: they are sorted by "
+            "the component that they belong to most, so that components show as blocks."
+        )
+    return (
+        f"{what} In the residual, red is where the data are larger than the fit and blue where "
+        "they are smaller; patterns there are what the components miss."
     )
 
 
@@ -265,6 +236,7 @@ def convergence(story: Story) -> str:
     """How the run went."""
     return figure(
         story.figures["convergence"],
+        "convergence",
         "Fitting error and step against time, with the stages shaded",
         "Above, the fitting error where it was computed: after each stage at least. Below, the "
         "largest relative change of a component in an iteration; a stage ends when it falls below "
@@ -283,6 +255,7 @@ def merges(story: Story) -> str:
         parts.append(
             figure(
                 story.figures["singular-values"],
+                "singular-values",
                 "Generalized singular value of each recovered component",
                 "How many times more X has than the first solution in the direction of each "
                 "recovered component. Near 1, nothing was missing there.",
@@ -291,13 +264,16 @@ def merges(story: Story) -> str:
     parts.append(
         figure(
             story.figures["merges"],
+            "merges",
             "Dendrogram of the merged components, and penalty of each merge",
             "Components before merging are numbered as in the over-complete solution; +1, +2, … "
             "are the recovered ones. The penalty is the square of what a merge changed in WH. "
             "Grey: what merging the final components further would cost.",
         )
     )
-    return "".join([*parts, bullets(_merged_in_words(result)), _next(result)])
+    if np.isfinite(norm2(result)):  # else penalties are too large for numbers
+        parts += [bullets(_merged_in_words(result)), _next(result)]
+    return "".join(parts)
 
 
 def _recovered(result: Factorization) -> str:
@@ -326,7 +302,7 @@ def _merged_in_words(result: Factorization) -> list[str]:
         f"Component {number_} was made of {several([names[i] for i in sorted(leaves[node])])} of "
         f"the components before the merge, at a penalty of {percent(100 * cost[node] / size2)} of "
         "‖WH‖²."
-        for number_, node in enumerate(roots(tree), 1)
+        for number_, node in enumerate(result.merge_ids, 1)
         if node >= tree.n_leaves
     ]
 
@@ -365,6 +341,7 @@ def gain(story: Story) -> str:
         )
     drawn = figure(
         plot.paired_starts(standard.tolist(), merged.tolist()),
+        "gain",
         "Fitting error of standard NMF and of NMF-Merge for each start",
     )
     return paragraph(sentence) + drawn
@@ -376,7 +353,7 @@ def _times(n: int) -> str:
 
 def care(story: Story) -> str:
     """What to be careful about."""
-    sentences = warnings_of(story.result, story.data)
+    sentences = warnings_of(story.result, story.data, story.about, story.path)
     if not sentences:
         return paragraph("Nothing was found that calls for special care.")
     return bullets(sentences)

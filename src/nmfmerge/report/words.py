@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from nmfmerge.plot.style import superscript
+
 
 def number(value: float) -> str:
     """A number at four digits, without an exponent where that is readable."""
@@ -14,7 +16,20 @@ def number(value: float) -> str:
     if 1e-3 <= abs(value) < 1e6:
         return f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
     mantissa, exponent = f"{value:.2e}".split("e")
-    return f"{mantissa} · 10^{int(exponent)}"
+    return f"{mantissa} · 10{superscript(int(exponent))}"
+
+
+def apart(*values: float) -> list[str]:
+    """Numbers at the fewest digits, from three on, at which those that differ look different."""
+    for digits in range(3, 7):
+        texts = [_rounded(value, digits) for value in values]
+        if len(set(texts)) == len(set(values)):
+            break
+    return texts
+
+
+def _rounded(value: float, digits: int) -> str:
+    return number(float(f"{value:.{digits}g}")) if digits <= 4 else f"{value:.{digits}g}"
 
 
 def percent(value: float) -> str:

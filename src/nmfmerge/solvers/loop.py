@@ -1,8 +1,9 @@
 """The loop that all solvers share: iterate, stop, record, call back."""
 
-from collections.abc import Callable, Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from nmfmerge import validation as check
 from nmfmerge.data import Array
+from nmfmerge.progress import ProgressBar, is_live
 from nmfmerge.result import History, Status
 from nmfmerge.solvers.base import Solver
 from nmfmerge.solvers.point import Point
@@ -31,12 +33,16 @@ class Limits:
     max_time: float | None = None
     callback: Callback | None = None
     verbose: int = 0
+    bar: ProgressBar | None = None
     began: float = field(default_factory=perf_counter)
 
     @classmethod
     def checked(cls, max_iter: Any, max_time: Any, callback: Any, verbose: Any) -> "Limits":
-        """Limits from what a user gave."""
+        """Limits from what a user gave; a bar for a callback is followed without it."""
+        bar = callback if isinstance(callback, ProgressBar) else None
+        callback = None if bar else callback
         return cls(
+            bar=bar,
             max_iter=check.check_integer("max_iter", max_iter, low=1),
             max_time=check.check_optional_real("max_time", max_time, low=0, open_end=True),
             callback=check.check_callable("callback", callback),
@@ -44,6 +50,22 @@ class Limits:
                 "verbose", int(verbose) if isinstance(verbose, bool) else verbose, low=0
             ),
         )
+
+    def with_bar(self, plan: Mapping[str, float]) -> "Limits":
+        """The same with a bar through these stages, where ``verbose=1`` asks for one."""
+        if self.verbose != 1 or self.bar is not None or not is_live(sys.stderr):
+            return self
+        return replace(self, bar=ProgressBar(plan))
+
+    @property
+    def prints_stages(self) -> bool:
+        """Whether a line is printed after each stage: where there is no bar, or much is told."""
+        return self.verbose > 1 or (self.verbose == 1 and self.bar is None)
+
+    def close_bar(self) -> None:
+        """Take away a bar that was made for ``verbose=1``."""
+        if self.bar is not None and self.verbose == 1:
+            self.bar.close()
 
     @property
     def watches(self) -> bool:
@@ -216,6 +238,8 @@ class Loop:
             self._continue_from(before)
 
     def __iter__(self) -> Iterator["Loop"]:
+        if self.limits.bar is not None:
+            self.limits.bar.enter(self.stage, len(self._records))
         for phase, (solver, least) in enumerate(self._phases):
             self._begin(phase, solver)
             self._check_limits()
@@ -356,11 +380,14 @@ class Loop:
         """Record iterations of one start; if somebody watches, it is one."""
         record, limits, step = self._records[start], self.limits, steps[-1]
         n_iter, seconds, error = len(record.steps) + 1, limits.elapsed(), float("nan")
-        if limits.watches:
+        if limits.watches or limits.bar is not None:
             row, number = self._rows.index(start), self._first_start + start
             progress = Progress(
                 self.stage, n_iter, step, self.tol, seconds, number, self.point, row
             )  # fmt: skip
+        if limits.bar is not None:
+            limits.bar.note(progress, error=self.point.data.passes_at_once == 1)
+        if limits.watches:
             stopped = any(record.status is Status.CALLBACK for record in self._records)
             if limits.callback is not None and not stopped and limits.callback(progress):
                 record.status = Status.CALLBACK

@@ -1,0 +1,29 @@
+"""The exports of a fit that is written to a folder."""
+
+from collections.abc import Collection
+from pathlib import Path
+
+from nmfmerge.export.base import Source
+from nmfmerge.export.registry import write_all
+from nmfmerge.folder import Fit
+
+
+class Exports:
+    """Writes a fit in the files of its field, for `folder.write`; keeps what was left out."""
+
+    def __init__(self, fit: Fit, requested: Collection[str] = ()) -> None:
+        file = Path(fit.about.get("file", ""))
+        is_known = fit.data.X is not None and file != Path() and file.exists()
+        known = file if is_known else None  # else it is not there, or not as it was
+        self._source = Source(fit.result.numpy(), fit.data, known, fit.about)
+        self._requested = requested
+        self.left_out: dict[str, str] = {}
+
+    def __call__(self, folder: Path) -> None:
+        """Write all that suits the data into a folder."""
+        self.left_out = write_all(folder, self._source, self._requested, keep_going=True)
+
+    @property
+    def remarks(self) -> str:
+        """What was not written and why, for the terminal."""
+        return "".join(f"\nnot written: {reason}" for reason in self.left_out.values())

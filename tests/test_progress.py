@@ -1,0 +1,130 @@
+import io
+import re
+
+import numpy as np
+import pytest
+
+from nmfmerge import datasets, nmf, nmf_merge, progress, rank_path
+from nmfmerge.progress import MERGED, ProgressBar, path_stages, section_stages
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def X():
+    return datasets.lcms_like(40, 60, 6).X
+
+
+@pytest.fixture
+def every_time(monkeypatch):
+    """Draw at every iteration."""
+    monkeypatch.setattr(progress, "_SECONDS", 0.0)
+
+
+def shown(stream):
+    """What the bar showed: words, percent, remarks."""
+    pattern = r"^(.*?)\s+(\d+) % \|.*\| [\d:]+(.*)$"
+    found = (re.match(pattern, text.strip()) for text in stream.getvalue().split("\r"))
+    return [(one[1], int(one[2]), one[3].strip(" ,")) for one in found if one]
+
+
+@pytest.mark.usefixtures("every_time")
+def test_a_bar_goes_through_all_stages_and_never_back(X):
+    stream = Terminal()
+    with ProgressBar(MERGED, stream) as bar:
+        nmf_merge(X, 4, n_init=3, callback=bar)
+    drawn = shown(stream)
+    names = list(dict.fromkeys(words for words, _, _ in drawn if words))
+    assert names == ["start", "first fit", "adding components", "fit with extra components",
+                     "merging", "final fit"]  # fmt: skip
+    places = [place for _, place, _ in drawn]
+    assert places == sorted(places)
+    assert places[-1] == 100
+    assert any("2 of 3 starts done" in remarks for _, _, remarks in drawn)
+
+
+@pytest.mark.usefixtures("every_time")
+def test_a_bar_shows_the_error(X):
+    stream = Terminal()
+    with ProgressBar(progress.PLAIN, stream) as bar:
+        result = nmf(X, 4, callback=bar)
+    assert shown(stream)[-1][2] == f"error {result.fitting_error:.4g} %"
+
+
+def test_a_bar_does_not_change_the_result_and_asks_for_no_errors(X):
+    alone, watched = nmf(X, 4), nmf(X, 4, callback=ProgressBar(progress.PLAIN, Terminal()))
+    np.testing.assert_array_equal(alone.W, watched.W)
+    assert np.isnan(watched.stages[-1].history.fitting_error[:-1]).mean() > 0.5
+
+
+def test_where_nothing_can_be_redrawn_nothing_is_drawn(X):
+    stream = io.StringIO()
+    with ProgressBar(MERGED, stream) as bar:
+        nmf_merge(X, 4, callback=bar)
+    assert stream.getvalue() == ""
+    bar.write("a message")
+    assert stream.getvalue() == "a message\n"
+
+
+def test_sections_have_stages_of_their_own():
+    stream = Terminal()
+    plan = {"reading": 1.0} | section_stages("standard", {"start": 1.0, "final": 3.0}, 4.0)
+    assert plan == {"reading": 1.0, "standard: start": 1.0, "standard: final": 3.0}
+    with ProgressBar(plan, stream) as bar:
+        bar.enter("reading")
+        bar.section("standard")
+        bar.done("start", 5.0)
+        bar.section("")
+        bar.enter("reading")
+    drawn = shown(stream)
+    assert ("standard: start", 40, "error 5 %") in drawn
+    assert drawn[-1] == ("reading", 40, "")
+
+
+def test_verbose_is_a_bar_in_a_terminal_and_lines_elsewhere(X, monkeypatch, capsys):
+    stream = Terminal()
+    monkeypatch.setattr("sys.stderr", stream)
+    nmf_merge(X, 4, verbose=1)
+    assert [words for words, _, _ in shown(stream)][-1] == "final fit"
+    assert stream.getvalue().endswith("\r")  # it is taken away
+    assert capsys.readouterr().out == ""
+    rank_path(X, 4, verbose=1)
+    assert any(words.startswith("down to") for words, _, _ in shown(stream))
+    nmf_merge(X, 4, verbose=2)
+    assert "final" in capsys.readouterr().out
+
+
+def test_a_bar_of_verbose_is_taken_away_when_the_fit_fails(X, monkeypatch):
+    closed = []
+    close = ProgressBar.close
+    monkeypatch.setattr("sys.stderr", Terminal())
+    monkeypatch.setattr(ProgressBar, "close", lambda self: closed.append(close(self)))
+
+    def fails(*arguments):
+        raise RuntimeError("no more")
+
+    monkeypatch.setattr("nmfmerge.run.recover", fails)
+    with pytest.raises(RuntimeError, match="no more"):
+        nmf_merge(X, 4, verbose=1)
+    assert closed
+
+
+@pytest.mark.parametrize("stability", [False, True])
+def test_every_stage_of_a_path_is_on_its_bar(X, stability):
+    seen = set()
+    rank_path(X, 5, 2, stability=stability, callback=lambda now: seen.add(now.stage))
+    assert {s for s in seen if not s.split(": ")[-1].startswith("fit of")} <= set(
+        path_stages(5, 2, stability)
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "step", "tol", "way"),
+    [(1.0, 1.0, 1e-4, 0.0), (1.0, 1e-2, 1e-4, 0.5), (1.0, 1e-5, 1e-4, 1.0), (1e-3, 1.0, 1e-4, 0.0),
+     (1e-5, 1e-3, 1e-4, 0.0), (0.0, 0.0, 0.0, 1.0), (1.0, 0.5, 0.0, 0.0)],
+)  # fmt: skip
+def test_half_way_is_half_of_the_logarithm(first, step, tol, way):
+    assert progress._way(first, step, tol) == pytest.approx(way)
