@@ -112,6 +112,23 @@ def test_a_bar_of_verbose_is_taken_away_when_the_fit_fails(X, monkeypatch):
     assert closed
 
 
+def test_no_bar_is_left_behind_when_an_argument_is_refused(X, monkeypatch):
+    monkeypatch.setattr("sys.stderr", stream := Terminal())
+    W, H = np.ones((40, 3)), np.ones((3, 60))
+    with pytest.raises(ValueError, match="hold names the components"):
+        nmf_merge(X, 3, init=(W, H), hold=[2], verbose=1)
+    assert stream.getvalue() == ""
+
+
+def test_a_bar_that_was_given_stays_open(X):
+    stream = Terminal()
+    with ProgressBar(MERGED, stream) as bar:
+        nmf_merge(X, 3, n_init=1, verbose=1, callback=bar)
+        drawn = len(shown(stream))
+        bar.enter("final")
+        assert len(shown(stream)) == drawn + 1
+
+
 @pytest.mark.parametrize("stability", [False, True])
 def test_every_stage_of_a_path_is_on_its_bar(X, stability):
     seen = set()

@@ -121,6 +121,5 @@ for name, answers in ("standard", standard), ("NMF-Merge", merged):
 #
 # A caution. Narrow lines make this easy. Broad reflectance spectra, as in images of the ground
 # taken from the air, have no zeros, and then many pairs (W, H) fit alike: a little of one spectrum
-# can be moved into another. In a trial with six such spectra both methods ended at the same error
-# from nearly all starts, and the mean correlation of the maps with the true ones was anything from
-# 0.6 to 0.9. No lower error mends that; it takes knowledge from outside, such as known spectra.
+# can be moved into another, and the error does not tell which pair is the true one. It takes
+# knowledge from outside, such as known spectra.

@@ -1,4 +1,4 @@
-"""How alike the solutions from several starts are: one of them against all others.
+"""How alike the solutions from several starts are, and the order of their components.
 
 Only r × r matrices are looked at: Grams of each solution, and its products with the best one.
 """

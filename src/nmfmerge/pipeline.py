@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nmfmerge import progress, tensors
+from nmfmerge import tensors
 from nmfmerge import validation as check
 from nmfmerge.beginning import StartMaker
 from nmfmerge.checkpoint import Checkpoint
@@ -18,6 +18,7 @@ from nmfmerge.held import Held
 from nmfmerge.init import INITS
 from nmfmerge.kernels import blas_for, gram64, nnls_columns
 from nmfmerge.merge import MergeTree, Order, merge
+from nmfmerge.progress import MERGED, PLAIN
 from nmfmerge.result import Factorization
 from nmfmerge.run import Run
 from nmfmerge.solvers import SOLVERS, Limits, Solver
@@ -413,8 +414,8 @@ def _prepare(
     given = None if held is None else (inits[0][0].T, inits[0][1])
     named = all(isinstance(init, str) for init in inits)
     sort = held is None and (merges or named)  # else the order of components is the user's
-    limits = limits.with_bar(progress.MERGED if merges else progress.PLAIN)
-    return Run(data, r, solver, limits, beginnings, file, held, given, bool(keep_all), sort)
+    plan = MERGED if merges else PLAIN
+    return Run(data, r, solver, limits, beginnings, file, held, given, bool(keep_all), sort, plan)
 
 
 def _identity(

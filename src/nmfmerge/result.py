@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from nmfmerge.kernels import gram64
 from nmfmerge.merge import MergeTree
 
 
@@ -268,6 +269,13 @@ class Factorization:
     def n_components(self) -> int:
         """Number of components."""
         return self.H.shape[0]
+
+    @property
+    def model_norm2(self) -> float:
+        """‖WH‖²; infinite where that is too large for a number."""
+        factors = self.numpy()
+        with np.errstate(over="ignore"):
+            return float(np.vdot(gram64(factors.W.T), gram64(factors.H))) if len(self.H) else 0.0
 
     def numpy(self) -> "Factorization":
         """The same with NumPy arrays, where they are tensors."""

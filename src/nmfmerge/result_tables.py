@@ -6,7 +6,6 @@ import numpy as np
 
 from nmfmerge.compounds import THRESHOLD, bin_width, compounds, has_retention_time, is_lcms
 from nmfmerge.datasets.base import Axis, Dataset
-from nmfmerge.kernels import gram64
 from nmfmerge.metrics import shares
 from nmfmerge.result import Factorization
 from nmfmerge.result_path import RankPath
@@ -69,7 +68,7 @@ def component_table(result: Factorization, data: Dataset) -> Table:
     for head, axis, F in zip(
         peak_heads(data), (data.rows, data.columns), (result.W.T, result.H), strict=True
     ):
-        if data.image_shape is not None and axis.name == "pixel":
+        if data.is_picture(axis):
             columns |= _peak_pixels(data, F)
         else:
             columns[head] = _peaks(axis, F)
@@ -170,8 +169,8 @@ def merge_table(result: Factorization) -> Table:
     tree = result.merges
     assert tree is not None
     pairs = tree.pairs.reshape(-1, 2) + 1
+    size2 = result.model_norm2
     with np.errstate(all="ignore"):  # squares may be too large, which leaves no percent
-        size2 = float(np.vdot(gram64(result.W.T), gram64(result.H)))
         percent = 100 * tree.penalties / (size2 if np.isfinite(size2) else np.nan)
     columns = {
         "first": pairs[:, 0],

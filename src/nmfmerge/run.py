@@ -1,7 +1,7 @@
 """A run of the pipeline: its starts and stages, the factors so far, what is kept if it stops."""
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from time import perf_counter
@@ -19,6 +19,7 @@ from nmfmerge.init import Factors
 from nmfmerge.kernels import blas_for, of_each
 from nmfmerge.likeness import compare, order_by_share
 from nmfmerge.merge import merge_plan
+from nmfmerge.progress import PLAIN
 from nmfmerge.recover import recover
 from nmfmerge.result import Factorization, Stage, Start, Status
 from nmfmerge.solvers import Limits, Loop, LoopState, Outcome, OutOfTime, Point, Solver
@@ -64,6 +65,7 @@ class Run:
         given: Factors | None = None,
         keep_all: bool = False,
         sort: bool = True,
+        plan: Mapping[str, float] = PLAIN,
     ) -> None:
         self.data = data
         self.n_components = n_components
@@ -74,6 +76,7 @@ class Run:
         self.held, self.given = held, given  # what is held, and the factors of X that it is of
         self.keep_all = keep_all
         self.sort = sort  # whether the components of the result are sorted by share
+        self._plan = plan  # the stages of a progress bar
         self.starts = [StartState() for _ in beginnings]
         self.stopped: Status | None = None  # by the clock, the callback or Ctrl-C
         self._last_stage = ""
@@ -249,11 +252,11 @@ class Run:
         if not self.sort:
             return factorization
         kernels = self.data.kernels
-        Grams = (
+        grams = (
             kernels.to_host(kernels.gram64(F[i : i + 1]))[0].astype(np.float64)
             for F in (self.point.Wt, self.point.H)
         )
-        return factorization.reordered(order_by_share(*Grams))
+        return factorization.reordered(order_by_share(*grams))
 
     def _factorization(self, i: int, residual2: float) -> Factorization:
         """One start as factors of X: put back the scale that was taken off X."""
@@ -304,6 +307,7 @@ class Run:
         if self.checkpoint is not None:
             self._context.enter_context(self.checkpoint)  # locks it
         self._context.enter_context(self._blas())
+        self.limits = self.limits.with_bar(self._plan)
         return self
 
     def _blas(self) -> AbstractContextManager[None]:

@@ -42,6 +42,26 @@ def test_the_readme_counts_data_sets_as_the_results_do():
     assert f"in its time on {better}, ties on {level} and ends higher on {worse};" in readme
 
 
+def test_the_readme_says_what_the_benchmarks_say():
+    """Errors and times against scikit-learn, of the solver and of the default."""
+    readme = " ".join((DOCS.parent / "README.md").read_text(encoding="utf-8").split())
+    rows = load("starts/default")["rows"]
+    ended_lower = sum(row["error ratio"] < 0.999 for row in rows)
+    words = {3: "three", 4: "four", 5: "five"}
+    assert len(rows) == 12
+    assert max(row["error ratio"] for row in rows) < 1.0005
+    assert f"lower by more than 0.1 % on {words[ended_lower]}." in readme
+    times = [row["time ratio"] for row in rows if row["their seconds"] > 0.1]
+    assert f"take {min(times):.1f} to {max(times):.1f} times what scikit-learn takes" in readme
+    page = (DOCS / "benchmarks.md").read_text(encoding="utf-8")
+    means = re.findall(r"^\| \w+, geometric mean \|.* ([\d.]+) \|$", page, re.MULTILINE)
+    assert len(means) == 6
+    least, most = (f"{extreme(map(float, means)):.0f}" for extreme in (min, max))
+    assert (
+        f"[{least} to {most} times sooner](docs/benchmarks.md#to-equal-error) (six data" in readme
+    )
+
+
 def test_the_readme_tells_the_time_on_a_gpu_and_what_starts_cost():
     readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
     content = load("gpu/figure_a")

@@ -131,9 +131,7 @@ class _Drawing:
             self._bar.part(self._n_drawn / _DRAWINGS)
 
 
-def pages_or_none(
-    fit: Fit, bar: ProgressBar, folder: Path
-) -> dict[str, str | bytes]:  # fmt: skip
+def pages_or_nothing(fit: Fit, bar: ProgressBar, folder: Path) -> dict[str, str | bytes]:
     """The report and its figures; nothing where drawing them fails or is interrupted."""
     try:
         return pages(fit, bar)

@@ -11,7 +11,7 @@ from nmfmerge.alternatives import neighbours
 from nmfmerge.cli.common import (
     OK,
     add_output,
-    pages_or_none,
+    pages_or_nothing,
     summary,
     tell,
     warm_up,
@@ -52,7 +52,7 @@ def run(given: argparse.Namespace) -> int:
         about = _about(data, standard, merge) | {"neighbours": neighbours(data.X, merge, bar)}
         bar.section("")
         fit = Fit(merge, data, about)
-        drawn = pages_or_none(fit, bar, given.output)
+        drawn = pages_or_nothing(fit, bar, given.output)
         write(given.output, fit, drawn, exports=Exports(fit), replace=replace)
     outcome = {
         "standard": summary(standard),
@@ -68,9 +68,7 @@ def _is_demo(folder: Path) -> bool:
     return is_fit(folder) and bool(read(folder).about.get("generated"))
 
 
-def _fit(
-    data: Dataset, n_starts: int, bar: ProgressBar
-) -> tuple[Factorization, Factorization]:  # fmt: skip
+def _fit(data: Dataset, n_starts: int, bar: ProgressBar) -> tuple[Factorization, Factorization]:
     """The best of both methods, with their solutions from all starts, which are the same."""
     X, r = data.X, data.n_components
     assert r is not None

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nmfmerge.alternatives import neighbours, standard
+from nmfmerge.alternatives import MEASURED, neighbours, standard
 from nmfmerge.checkpoint import CheckpointError, OtherRun, differences
 from nmfmerge.cli.common import (
     NOT_CONVERGED,
@@ -15,7 +15,7 @@ from nmfmerge.cli.common import (
     add_output,
     add_reading,
     how_made,
-    pages_or_none,
+    pages_or_nothing,
     reading_options,
     summary,
     tell,
@@ -49,8 +49,6 @@ from nmfmerge.pipeline import nmf_merge
 from nmfmerge.progress import ProgressBar
 from nmfmerge.result import Factorization
 from nmfmerge.run import Interrupted
-
-_COMPARED = ("standard", "neighbours")  # with what the report compares a fit
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -102,7 +100,7 @@ def run(given: argparse.Namespace) -> int:
             if compares and result.converged:
                 about |= _compared(given, data, result, bar)
             fit = Fit(result, data, about)
-            drawn = {} if given.no_report else pages_or_none(fit, bar, output)
+            drawn = {} if given.no_report else pages_or_nothing(fit, bar, output)
             bar.enter("writing")
             exports = Exports(fit, requested(given))
             try:
@@ -223,7 +221,7 @@ def _tell(
     text: str,
     about: Mapping[str, Any],
 ) -> int:
-    compared = {name: about[name] for name in _COMPARED if name in about}
+    compared = {name: about[name] for name in MEASURED if name in about}
     tell(given, summary(result) | compared | {"folder": str(output)}, text)
     return OK if result.converged else NOT_CONVERGED
 

@@ -13,7 +13,7 @@ from nmfmerge.cli.common import (
     OK,
     add_data,
     add_output,
-    pages_or_none,
+    pages_or_nothing,
     summary,
     tell,
 )
@@ -89,7 +89,7 @@ def run(given: argparse.Namespace) -> int:
         about["file"] = str(given.data.resolve())
     bar.section("")
     merged = Fit(result, data, about)
-    drawn, exports = pages_or_none(merged, bar, output), Exports(merged)
+    drawn, exports = pages_or_nothing(merged, bar, output), Exports(merged)
     bar.close()
     write(output, merged, drawn, exports=exports, tables=given.tables, replace=given.force)
     tell(given, summary(result) | {"folder": str(output), "penalties": tree.penalties},

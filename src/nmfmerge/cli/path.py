@@ -13,7 +13,7 @@ from nmfmerge.cli.common import (
     add_output,
     add_reading,
     how_made,
-    pages_or_none,
+    pages_or_nothing,
     reading_options,
     tell,
     warm_up,
@@ -117,7 +117,7 @@ def _write(
     suggested = [suggestion.rank for suggestion in path.suggest()]
     rank = given.rank or next(iter(suggested), int(path.ranks[-1]))
     fit = Fit(path[rank], data, about, path)
-    drawn = {} if given.no_report else pages_or_none(fit, bar, output)
+    drawn = {} if given.no_report else pages_or_nothing(fit, bar, output)
     exports = Exports(fit)
     write(output, fit, drawn, exports=exports, tables=given.tables, replace=given.force)
     if exports.remarks:

@@ -1,5 +1,6 @@
 """What every data set comes as: X with its axes, its rank and, where known, its true components."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -61,6 +62,12 @@ class Dataset:
         shape = len(self.rows.values), len(self.columns.values)
         if self.X is not None and self.X.shape != shape:
             raise ValueError(f"the axes of {self.name!r} do not fit X {self.X.shape}")
+
+    def is_picture(self, axis: Axis) -> bool:
+        """Whether the entries along an axis are pixels that fold into a picture."""
+        if self.image_shape is None or axis.name != "pixel":
+            return False
+        return math.prod(self.image_shape) == len(axis.values)
 
     def picture(self, pixels: np.ndarray) -> np.ndarray:
         """Fold a vector of pixels (a column of W, or a row of H where pixels are columns)."""

@@ -18,7 +18,6 @@ from nmfmerge.explore.figures import Coordinates, Curves, Maps, Profile, paint
 from nmfmerge.explore.state import Note, State
 from nmfmerge.explore.thumbs import thumbs
 from nmfmerge.explore.tree import tree_drawing
-from nmfmerge.plot.merges import norm2
 from nmfmerge.plot.side import sides_of
 from nmfmerge.result import Factorization
 
@@ -261,4 +260,4 @@ class Page:
 def _tree(state: State) -> str:
     if state.extras is None or state.result is None:
         return ""
-    return tree_drawing(state.extras.tree, state.names, norm2(state.result))
+    return tree_drawing(state.extras.tree, state.names, state.result.model_norm2)

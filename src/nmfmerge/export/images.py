@@ -37,14 +37,14 @@ def maps(result: Factorization, data: Dataset) -> np.ndarray:
 
 def has_maps(data: Dataset) -> bool:
     """Whether one side of the data folds into pictures."""
-    return data.image_shape is not None and "pixel" in (data.rows.name, data.columns.name)
+    return data.is_picture(data.rows) or data.is_picture(data.columns)
 
 
 def _pixels(result: Factorization, data: Dataset) -> np.ndarray | None:
     """The factor along the pixels."""
     if not has_maps(data):
         return None
-    return result.W if data.rows.name == "pixel" else result.H.T
+    return result.W if data.is_picture(data.rows) else result.H.T
 
 
 def _write_maps(folder: Path, source: Source) -> None:

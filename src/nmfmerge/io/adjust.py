@@ -16,7 +16,7 @@ from nmfmerge.io.cubes import whole_pair
 from nmfmerge.io.errors import FormatError
 from nmfmerge.io.ids import are_ids, name_ids
 from nmfmerge.io.memory import Memory
-from nmfmerge.io.names import joined, name_side, read_lines
+from nmfmerge.io.names import GivenNames, joined, name_side, read_lines
 
 SIDES = ("rows", "columns")
 ADJUSTMENTS = (
@@ -51,9 +51,9 @@ def adjust(
         )
     for side, option in zip(SIDES, ("row_names", "column_names"), strict=True):
         if option in given:
-            by_id = has_ids and are_ids(getattr(data, side))
-            give_names = name_ids if by_id else name_side
-            data = give_names(data, side, option, given[option], memory)
+            name = name_ids if has_ids and are_ids(getattr(data, side)) else name_side
+            names = GivenNames.read(given[option], side, option, memory)
+            data = name(data, side, names, memory.path)
     for side in SIDES:
         if given.get(f"drop_zero_{side}"):
             data = _without_zeros(data, side, memory.path)

@@ -7,7 +7,6 @@ files beside them.
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.io.build import named_axis
 from nmfmerge.io.errors import FormatError, ReadingWarning
 from nmfmerge.io.memory import Memory
-from nmfmerge.io.names import files_beside, joined, kind_of, read_names
+from nmfmerge.io.names import GivenNames, files_beside, joined, read_names
 
 _TITLES = {  # how titles of columns begin that speak of a kind
     "word": ("word", "term", "vocab", "token"),
@@ -41,32 +40,26 @@ def reach(axis: Axis) -> int:
 
 
 def name_by_id(
-    data: Dataset, side: str, names: Sequence[str], kind: str | None, told: str
+    data: Dataset, side: str, names: Sequence[str], kind: str | None, origin: str
 ) -> Dataset:
     """Name the rows or columns by the places of their ids in a list."""
     axis: Axis = getattr(data, side)
     first = first_id(axis)
     chosen = [names[i - first] for i in axis.values.tolist()]
     named: dict[str, Any] = {side: named_axis(kind or axis.name, chosen)}
-    told = told and f"{told}, by ids from {first}"
-    return replace(data, **named, description=joined(data.description, told))
+    origin = origin and f"{origin}, by ids from {first}"
+    return replace(data, **named, description=joined(data.description, origin))
 
 
-def name_ids(data: Dataset, side: str, option: str, given: Any, memory: Memory) -> Dataset:
+def name_ids(data: Dataset, side: str, given: GivenNames, path: Path) -> Dataset:
     """Name ids by a list that the user gives; it may have more names than there are ids."""
-    if isinstance(given, str | PathLike):
-        file = Path(fspath(given))
-        names, what, kind = read_names(file, memory), f"{option}={str(given)!r}", kind_of(file)
-        told = f"names of the {side} from {file.name}"
-    else:
-        names, what, kind, told = [str(name) for name in given], option, None, ""
     axis: Axis = getattr(data, side)
-    if reach(axis) > len(names):
+    if reach(axis) > len(given.names):
         raise FormatError(
-            f"{what} has {len(names)} names where the {side} of {memory.path} are ids up to "
+            f"{given.option} has {len(given.names)} names where the {side} of {path} are ids up to "
             f"{axis.values.max()}, counted from {first_id(axis)}: give a name for each id"
         )
-    return name_by_id(data, side, names, kind, told)
+    return name_by_id(data, side, given.names, given.kind, given.origin)
 
 
 def ids_beside(
@@ -87,8 +80,8 @@ def ids_beside(
         exact = [side for side in fit if reach(free[side]) == len(names)]
         found = fit if len(fit) == 1 else exact
         if len(found) == 1:
-            told = f"names of the {found[0]} from {file.name}"
-            data = name_by_id(data, found[0], names, kind, told)
+            origin = f"names of the {found[0]} from {file.name}"
+            data = name_by_id(data, found[0], names, kind, origin)
         else:
             _warn_left_out(path, file, len(names), bool(fit))
     return data

@@ -8,7 +8,7 @@ import csv
 import gzip
 import warnings
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from io import BufferedReader, TextIOWrapper
 from os import PathLike, fspath
 from pathlib import Path
@@ -92,24 +92,47 @@ def check_names(value: Any) -> None:
         )
 
 
-def name_side(data: Dataset, side: str, option: str, given: Any, memory: Memory) -> Dataset:
-    """Give names to the rows or columns, from a file or a list."""
-    if isinstance(given, str | PathLike):
+@dataclass(frozen=True)
+class GivenNames:
+    """Names that the user gives for the rows or columns.
+
+    Attributes
+    ----------
+    names : list of str
+        The names.
+    option : str
+        The option as it was typed, for messages.
+    kind : str or None
+        What the names stand for, where the name of their file tells it.
+    origin : str
+        Where they are from, for the description of the data; empty for a list.
+    """
+
+    names: list[str]
+    option: str
+    kind: str | None = None
+    origin: str = ""
+
+    @classmethod
+    def read(cls, given: Any, side: str, option: str, memory: Memory) -> "GivenNames":
+        """The names of a file or a list."""
+        if not isinstance(given, str | PathLike):
+            return cls([str(name) for name in given], option)
         file = Path(fspath(given))
-        names, what, kind = read_names(file, memory), f"{option}={str(given)!r}", kind_of(file)
-        told = f"names of the {side} from {file.name}"
-    else:
-        names, what, kind, told = [str(name) for name in given], option, None, ""
+        origin = f"names of the {side} from {file.name}"
+        return cls(read_names(file, memory), f"{option}={str(given)!r}", kind_of(file), origin)
+
+
+def name_side(data: Dataset, side: str, given: GivenNames, path: Path) -> Dataset:
+    """Give names to the rows or columns, one for each."""
     axis: Axis = getattr(data, side)
-    if len(names) != len(axis.values):
-        title = len(names) == len(axis.values) + 1
+    n, wanted = len(given.names), len(axis.values)
+    if n != wanted:
+        title = n == wanted + 1
         fix = "remove its first line if that is a title" if title else "give one for each"
-        raise FormatError(
-            f"{what} has {len(names)} names where {memory.path} has {len(axis.values)} {side}: "
-            f"{fix}"
-        )
-    named: dict[str, Any] = {side: named_axis(kind or axis.name, names)}
-    return replace(data, **named, description=joined(data.description, told))
+        raise FormatError(f"{given.option} has {n} names where {path} has {wanted} {side}: {fix}")
+    named: dict[str, Any] = {side: named_axis(given.kind or axis.name, given.names)}
+    return replace(data, **named, description=joined(data.description, given.origin))
 
 
 def kind_of(file: Path) -> str | None:

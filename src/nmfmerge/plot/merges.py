@@ -5,7 +5,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from nmfmerge.kernels import gram64
 from nmfmerge.merge import MergeTree
 from nmfmerge.metrics import next_merges
 from nmfmerge.plot.style import (
@@ -43,7 +42,7 @@ def merges(result: Factorization) -> Figure:
     tree = result.merges
     if tree is None or len(tree.pairs) == 0:
         return words("No components were merged in this run.")
-    size2 = norm2(result) or 1.0
+    size2 = result.model_norm2 or 1.0
     if not (np.isfinite(size2) and np.isfinite(tree.penalties).all()):
         return words("The penalties of these merges are too large for numbers.")
     leaves = [leaf for leaf in leaf_order(tree) if leaf in tree.pairs]
@@ -58,11 +57,6 @@ def merges(result: Factorization) -> Figure:
             "which were not merged.",
         )
     return figure
-
-
-def norm2(result: Factorization) -> float:
-    """‖WH‖²."""
-    return float(np.vdot(gram64(result.W.T), gram64(result.H))) if result.n_components else 0.0
 
 
 def leaf_names(result: Factorization) -> list[str]:

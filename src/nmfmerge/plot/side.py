@@ -120,8 +120,7 @@ def _plain(name: str, length: int) -> Side:
 
 
 def _side(data: Dataset, axis: Axis) -> Side:
-    pixels = data.image_shape is not None and axis.name == "pixel"
-    if pixels and int(np.prod(data.image_shape or ())) == len(axis.values):
+    if data.is_picture(axis):
         return Side(axis, "picture", data.picture)
     values = np.asarray(axis.values)
     if values.dtype.kind == "f" and not np.isfinite(values).all():

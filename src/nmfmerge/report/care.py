@@ -8,7 +8,6 @@ import numpy as np
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.kernels import gram64
 from nmfmerge.metrics import next_merges, shares
-from nmfmerge.plot.merges import norm2
 from nmfmerge.plot.side import sides
 from nmfmerge.report import stability
 from nmfmerge.report.verdict import EXACT, Rank, cheap_merges, judged
@@ -126,7 +125,7 @@ def _mergeable(result: Factorization, names: list[str]) -> list[str]:
         return []
     tree = next_merges(result.W, result.H)
     i, j = tree.pairs[0]
-    change = 100 * tree.penalties[0] / (norm2(result) or 1.0)
+    change = 100 * tree.penalties[0] / (result.model_norm2 or 1.0)
     return [
         f"Fewer components might do: merging {names[i]} and {names[j]} would change WH by only "
         f"{percent(change)} of ‖WH‖², about as much as a component of noise. Try "

@@ -6,7 +6,6 @@ from matplotlib.figure import Figure
 
 from nmfmerge import plot
 from nmfmerge.datasets.base import Dataset
-from nmfmerge.plot.side import sides_of
 from nmfmerge.result import Factorization
 from nmfmerge.result_path import RankPath
 
@@ -37,7 +36,7 @@ def draw(
     wanted: dict[str, Callable[[], Figure]] = {"convergence": lambda: plot.convergence(result)}
     if result.n_components:
         wanted["components"] = lambda: plot.components(result, data)
-    if data is not None and result.n_components and has_pictures(data):
+    if data is not None and result.n_components and _has_pictures(data):
         wanted["maps"] = lambda: plot.maps(result, data)
     if data is not None and data.X is not None:
         wanted["reconstruction"] = lambda: plot.reconstruction(result, data)
@@ -58,6 +57,5 @@ def draw(
     return drawn
 
 
-def has_pictures(data: Dataset) -> bool:
-    """Whether rows or columns are pixels that fold into pictures."""
-    return any(side.kind == "picture" for side in sides_of(data))
+def _has_pictures(data: Dataset) -> bool:
+    return data.is_picture(data.rows) or data.is_picture(data.columns)

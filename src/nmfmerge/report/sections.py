@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from nmfmerge import plot
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.metrics import next_merges
-from nmfmerge.plot.merges import leaf_names, norm2
+from nmfmerge.plot.merges import leaf_names
 from nmfmerge.plot.side import sides
 from nmfmerge.report import stability
 from nmfmerge.report.care import warnings_of
@@ -271,7 +271,7 @@ def merges(story: Story) -> str:
             "Grey: what merging the final components further would cost.",
         )
     )
-    if np.isfinite(norm2(result)):  # else penalties are too large for numbers
+    if np.isfinite(result.model_norm2):  # else penalties are too large for numbers
         parts += [bullets(_merged_in_words(result)), _next(result)]
     return "".join(parts)
 
@@ -291,7 +291,7 @@ def _merged_in_words(result: Factorization) -> list[str]:
     tree = result.merges
     assert tree is not None
     names = leaf_names(result)
-    size2 = norm2(result) or 1.0
+    size2 = result.model_norm2 or 1.0
     leaves = {i: [i] for i in range(tree.n_leaves)}
     cost = dict.fromkeys(range(tree.n_leaves), 0.0)
     for t, (i, j) in enumerate(tree.pairs.tolist()):
@@ -312,7 +312,7 @@ def _next(result: Factorization) -> str:
     if tree is None or len(tree.pairs) == 0:
         return ""
     i, j = tree.pairs[0] + 1
-    cost = 100 * tree.penalties[0] / (norm2(result) or 1.0)
+    cost = 100 * tree.penalties[0] / (result.model_norm2 or 1.0)
     return paragraph(
         f"The next merge, of components {i} and {j}, would cost {percent(cost)} of ‖WH‖²; it was "
         "not done."

@@ -34,6 +34,7 @@ class Limits:
     callback: Callback | None = None
     verbose: int = 0
     bar: ProgressBar | None = None
+    owns_bar: bool = False
     began: float = field(default_factory=perf_counter)
 
     @classmethod
@@ -55,7 +56,7 @@ class Limits:
         """The same with a bar through these stages, where ``verbose=1`` asks for one."""
         if self.verbose != 1 or self.bar is not None or not is_live(sys.stderr):
             return self
-        return replace(self, bar=ProgressBar(plan))
+        return replace(self, bar=ProgressBar(plan), owns_bar=True)
 
     @property
     def prints_stages(self) -> bool:
@@ -64,7 +65,7 @@ class Limits:
 
     def close_bar(self) -> None:
         """Take away a bar that was made for ``verbose=1``."""
-        if self.bar is not None and self.verbose == 1:
+        if self.bar is not None and self.owns_bar:
             self.bar.close()
 
     @property
