@@ -380,10 +380,10 @@ def test_small_messages_do_not_wait_for_each_other(page):
     times = page.evaluate(
         """async () => {
           const shown = Bokeh.documents[0].get_model_by_name("shown"), times = [];
-          for (let beat = 1000; beat < 1012; beat++) {
-            const began = performance.now();
+          while (times.length < 12) {
+            const began = performance.now(), beat = shown.beat + 1; // the page sends beats too
             shown.beat = beat;
-            while (shown.heard !== beat) await new Promise(done => setTimeout(done, 1));
+            while (shown.heard < beat) await new Promise(done => setTimeout(done, 1));
             times.push(performance.now() - began);
           }
           return times;
