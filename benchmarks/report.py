@@ -113,6 +113,12 @@ How far factors are apart after 100 iterations from the same start, relative to 
 
 {stored("gpu/agreement")}
 
+## On Dask arrays
+
+Two worker processes of one thread each; `python -m benchmarks dask` remakes it.
+
+{on_dask()}
+
 ## Sparse data
 
 Time to the error of 200 iterations of scikit-learn, from a random start.
@@ -143,6 +149,27 @@ Peak of what NumPy allocates beside X, in units of W and H together; X is never 
 
 {part("first_call")}
 {path.section()}{svd.section()}"""
+
+
+DASK = {
+    "iterations": "An iteration with r = 20 on 200,000 × 500 dense values and on 500,000 × 2,000 with 10⁷ stored "
+    "values, float64, against\nthe same iteration in memory on one thread, in milliseconds. CPU is that of client, "
+    "scheduler and workers together.",
+    "overhead": "A tiny problem (6,400 × 40, r = 4) in 64 chunks: what an iteration costs beside the arithmetic.",
+    "streaming": "4 GB of Zarr (float32, not compressed, chunks of 20 MB; the machine has it in its cache) through "
+    "two workers\nwith a memory limit of 1 GB, r = 20, plain HALS.",
+    "agreement": "The whole of `nmf_merge` with its defaults, in eight chunks, against the same in memory.",
+    "growth": "Tasks that the scheduler knows of, during a fit of 500 iterations.",
+    "on_paper": "CPU time of a pass over a chunk of a large sparse problem, float32, and what the whole would take "
+    "on many\ncores. Other work ran on the machine.",
+    "faults": "Workers that are killed during a fit.",
+}
+
+
+def on_dask():
+    """The parts of the Dask benchmark that are stored, each with a sentence before its table."""
+    parts = {name: stored(f"dask/{name}") for name in DASK}
+    return "\n\n".join(f"{DASK[name]}\n\n{table}" for name, table in parts.items() if table)
 
 
 def part(name, cores=2):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from nmfmerge import Status, datasets, files, nmf, nmf_merge
-from nmfmerge.checkpoint import Checkpoint, OtherRun, _checksum
+from nmfmerge import Interrupted, Status, datasets, files, nmf, nmf_merge
+from nmfmerge.checkpoint import Checkpoint, CheckpointError, OtherRun, _checksum
 from nmfmerge.data import DenseData
 from nmfmerge.files import InUse, Lock
 from nmfmerge.solvers import SOLVERS
@@ -410,3 +410,31 @@ def test_a_place_where_nothing_can_be_written_is_found_before_the_fit(tmp_path):
 def test_a_checkpoint_that_cannot_be_written_is_refused_at_once(value, error, message):
     with pytest.raises(error, match=message):
         nmf(X, 5, checkpoint=value)
+
+
+@pytest.mark.parametrize("chunks", [(10, -1), (-1, 10)])
+@pytest.mark.parametrize("stop", [3, 40, 150])
+def test_a_run_of_a_dask_array_is_continued_from_the_short_factor(tmp_path, chunks, stop):
+    da = pytest.importorskip("dask.array")
+    rng = np.random.default_rng(0)
+    X = da.from_array(rng.random((60, 5)) @ rng.random((5, 50)) + 0.1, chunks=chunks)
+    alone = nmf_merge(X, 3, n_init=2, tol=1e-5)
+    n_calls = 0
+
+    def stop_soon(progress):
+        nonlocal n_calls
+        n_calls += 1
+        if n_calls == stop:
+            raise KeyboardInterrupt
+
+    file = tmp_path / "run.npz"
+    with pytest.raises(Interrupted):
+        nmf_merge(X, 3, n_init=2, tol=1e-5, checkpoint=file, callback=stop_soon)
+    with np.load(file) as saved:
+        assert 0 in saved["state Wt" if chunks[0] == 10 else "state H"].shape
+    found = nmf_merge(X, 3, n_init=2, tol=1e-5, checkpoint=file)
+    assert found.fitting_error == pytest.approx(alone.fitting_error, rel=1e-4)
+    with pytest.raises(CheckpointError, match="other data"):
+        nmf_merge(X + 1, 3, n_init=2, tol=1e-5, checkpoint=file)
+    with pytest.raises(CheckpointError, match="of another run"):
+        nmf_merge(X.compute(), 3, n_init=2, tol=1e-5, checkpoint=file)

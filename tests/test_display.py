@@ -8,7 +8,16 @@ import pytest
 from matplotlib.figure import Figure
 
 import nmfmerge
-from nmfmerge import NMFMerge, datasets, display, nmf_merge, rank_path
+from nmfmerge import (
+    Factorization,
+    NMFMerge,
+    Stage,
+    Status,
+    datasets,
+    display,
+    nmf_merge,
+    rank_path,
+)
 from nmfmerge.metrics import shares
 
 
@@ -121,3 +130,20 @@ except AttributeError as error:
     assert out.stdout.splitlines() == [
         "False False False", "components read True", "module 'nmfmerge' has no attribute 'nothing'",
     ]  # fmt: skip
+
+
+def test_a_factor_that_is_computed_when_asked_for_is_not_computed_to_be_shown():
+    import dask.array as da
+
+    def refuse(block):
+        raise AssertionError("it was computed")
+
+    H = np.random.default_rng(0).random((3, 8))
+    W = da.ones((50, 3), chunks=(10, 3)).map_blocks(refuse, meta=np.empty((0, 0)))
+    stage = Stage("final", 3, 5, 0.1, 1.0, Status.CONVERGED)
+    result = Factorization(W, H, 1.0, 1.0, [stage], Status.CONVERGED, 0.1)
+    html = result._repr_html_()
+    assert "50 × 8" in html
+    assert html.count("<polyline") == 3
+    assert "Share" not in html
+    assert "50 × 8" in repr(result)

@@ -20,8 +20,7 @@ def impostor(module, name, **attributes):
 
 
 REFUSED = [
-    ("dask.array.core", "Array", r"X is a dask\.Array: .*pass X\.compute\(\)"),
-    ("dask.dataframe.dask_expr._collection", "DataFrame", r"pass X\.compute\(\)\.to_numpy\(\)"),
+    ("dask.dataframe.dask_expr._collection", "DataFrame", r"X\.compute\(\)\.to_numpy\(\)"),
     ("cupy", "ndarray", r"X is a cupy\.ndarray: pass X\.get\(\)"),
     ("cupyx.scipy.sparse._csr", "csr_matrix", r"pass X\.get\(\)"),
     ("jaxlib._jax", "ArrayImpl", r"pass numpy\.asarray\(X\)"),
@@ -103,9 +102,16 @@ def test_data_frames_with_missing_values_or_text_are_refused():
 def test_xarray_is_taken_where_it_lies_in_memory_and_refused_where_not():
     in_memory = impostor("xarray.core.dataarray", "DataArray", data=VALUES)
     np.testing.assert_array_equal(check_X(in_memory).X, VALUES)
-    lazy = impostor("xarray.core.dataarray", "DataArray", data=impostor("dask.array.core", "Array"))
-    with pytest.raises(TypeError, match=r"X\.data is a dask\.Array: .*pass X\.data\.compute\(\)"):
+    on_disk = impostor("h5py._hl.dataset", "Dataset")
+    lazy = impostor("xarray.core.dataarray", "DataArray", data=on_disk)
+    with pytest.raises(TypeError, match=r"X\.data is a h5py\.Dataset: .*pass X\.data\[:\]"):
         nmf(lazy, 2)
+
+
+def test_a_factor_that_is_a_dask_array_is_refused_where_it_is_not_the_start_of_a_fit():
+    W = impostor("dask.array.core", "Array")
+    with pytest.raises(TypeError, match=r"W is a dask\.Array: .*pass W\.compute\(\)"):
+        metrics.fitting_error(VALUES, W, np.ones((2, 3)))
 
 
 def test_polars_tables_are_taken():

@@ -145,3 +145,74 @@ def test_every_stage_of_a_path_is_on_its_bar(X, stability):
 )  # fmt: skip
 def test_half_way_is_half_of_the_logarithm(first, step, tol, way):
     assert progress._way(first, step, tol) == pytest.approx(way)
+
+
+class Streamed:
+    """A data matrix that counts what it has read."""
+
+    def __init__(self):
+        self.bytes_read, self.passes = 0, 0
+
+
+class Watched:
+    """The progress of a fit of such data."""
+
+    stage, tol, start, fitting_error = "final", 1e-4, 0, 3.0
+
+    def __init__(self, data, step):
+        self.step = step
+        self._point = type("Point", (), {"data": data})
+
+
+def watch(monkeypatch, data, seconds, bytes_read):
+    """Note iterations at these times, with so much read until then; return the last remarks."""
+    stream, now = Terminal(), [0.0]
+    monkeypatch.setattr(progress, "monotonic", lambda: now[0])
+    with ProgressBar(progress.PLAIN, stream) as bar:
+        for i, (now[0], read) in enumerate(zip(seconds, bytes_read, strict=True), 1):
+            data.bytes_read, data.passes = read, i
+            bar.note(Watched(data, 1 / i))
+    return [remarks for _, _, remarks in shown(stream) if remarks]
+
+
+@pytest.mark.usefixtures("every_time")
+def test_a_bar_shows_how_fast_data_are_streamed(monkeypatch):
+    remarks = watch(monkeypatch, Streamed(), [1, 2, 3], [0, 10**9, 3 * 10**9])
+    assert remarks[-1] == "error 3 %, pass 3, 1.50 GB/s"
+
+
+@pytest.mark.usefixtures("every_time")
+def test_throughput_is_that_of_the_last_seconds(monkeypatch):
+    seconds = [*range(1, 101), *range(101, 121)]
+    bytes_read = [*(10**9 * s for s in range(1, 101)), *(10**11 + 10**8 * s for s in range(1, 21))]
+    remarks = watch(monkeypatch, Streamed(), seconds, bytes_read)
+    assert remarks[-1].endswith("0.10 GB/s")
+
+
+@pytest.mark.usefixtures("every_time")
+def test_throughput_ends_with_its_stage(monkeypatch):
+    stream, data = Terminal(), Streamed()
+    monkeypatch.setattr(progress, "monotonic", iter(range(100)).__next__)
+    with ProgressBar(progress.PLAIN, stream) as bar:
+        for data.bytes_read in (0, 10**9, 2 * 10**9):
+            bar.note(Watched(data, 1.0))
+        assert "GB/s" in shown(stream)[-1][2]
+        bar.enter("writing")
+        assert "GB/s" not in shown(stream)[-1][2]
+
+
+@pytest.mark.usefixtures("every_time")
+def test_another_fit_begins_to_count_anew(monkeypatch):
+    remarks = watch(monkeypatch, Streamed(), [1, 2, 3, 4], [0, 10**12, 0, 10**9])
+    assert remarks[-1].endswith("1.00 GB/s")
+
+
+@pytest.mark.usefixtures("every_time")
+def test_a_bar_says_nothing_of_reading_where_data_are_in_memory(X, monkeypatch):
+    stream = Terminal()
+    with ProgressBar(progress.PLAIN, stream) as bar:
+        nmf(X, 4, callback=bar)
+    assert "GB/s" not in stream.getvalue()
+    assert "pass" not in stream.getvalue()
+    remarks = watch(monkeypatch, Streamed(), [1, 2], [10**9, 10**9])
+    assert remarks[-1] == "error 3 %, pass 2"

@@ -7,7 +7,8 @@ from nmfmerge import datasets, export, io, plot, report
 
 PUBLIC = [
     "Editor", "Factorization", "History", "Interrupted", "MergeTree", "NMFMerge", "Progress",
-    "RankPath", "Spread", "Stage", "Start", "Status", "datasets", "explore", "merge_components",
+    "RankPath", "Spread", "Stage", "Start", "Status", "Unreadable",
+    "datasets", "explore", "merge_components",
     "metrics", "nmf", "nmf_merge", "rank_path", "recover_components", "transform",
 ]  # fmt: skip
 
@@ -31,7 +32,8 @@ def test_public_names_are_frozen():
 def test_names_of_the_packages_are_frozen():
     for module, names in {
         export: ["EXPORTS", "Export", "maps", "suitable", "to_anndata", "top_names", "write"],
-        io: ["FORMATS", "FormatError", "MissingLibrary", "ReadingWarning", "describe", "read"],
+        io: ["FORMATS", "FormatError", "MissingLibrary", "ReadingWarning", "describe",
+             "open_lazily", "read"],
         plot: ["comparison", "components", "convergence", "maps", "merges", "paired_starts",
                "rank_path", "reconstruction", "singular_values", "starts"],
         report: ["page", "warnings_of"],

@@ -4,6 +4,8 @@ from importlib import import_module as _import_module
 from types import ModuleType as _ModuleType
 
 from nmfmerge import datasets, metrics
+from nmfmerge._version import __version__ as __version__
+from nmfmerge.data import Unreadable
 from nmfmerge.editor import Editor
 from nmfmerge.estimator import NMFMerge
 from nmfmerge.explore import explore
@@ -13,8 +15,6 @@ from nmfmerge.ranks import RankPath, rank_path
 from nmfmerge.result import Factorization, History, Spread, Stage, Start, Status
 from nmfmerge.run import Interrupted
 from nmfmerge.solvers import Progress
-
-__version__ = "0.1.0"
 
 _LAZY = ("export", "io", "plot", "report")  # imported when they are used
 
@@ -42,6 +42,7 @@ __all__ = [
     "Stage",
     "Start",
     "Status",
+    "Unreadable",
     "datasets",
     "explore",
     "merge_components",

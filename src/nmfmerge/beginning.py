@@ -68,7 +68,8 @@ class StartMaker:
         if self.held is not None:
             masks = (self.held.W, self.held.H)
             for F, held, mask in zip(start, self._given(self.first), masks, strict=True):
-                F[mask] = held[mask]
+                if mask.any():
+                    F[mask] = held[mask]
         return start
 
 

@@ -330,6 +330,9 @@ def _check_factors(
 ) -> None:  # fmt: skip
     (m, n), r, dtype = identity["shape"], identity["n_components"], identity["dtype"]
     for name, side in (("Wt", m), ("H", n)):
+        other = arrays["H" if name == "Wt" else "Wt"]
+        if arrays[name].shape[-1] == 0 and other.shape[-1] > 0:  # to be found from the other
+            side = 0
         _check_batch(name, arrays[name], (n_starts, rank, side), dtype)
         if f"fallback {name}" in arrays:
             _check_batch(f"fallback {name}", arrays[f"fallback {name}"], (n_starts, r, side), dtype)

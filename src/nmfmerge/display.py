@@ -8,6 +8,7 @@ from html import escape
 
 import numpy as np
 
+from nmfmerge.lazy import is_lazy
 from nmfmerge.metrics import shares
 from nmfmerge.result import Factorization, Stage
 from nmfmerge.result_path import RankPath
@@ -26,7 +27,8 @@ _STYLE = (
 
 def factorization_html(result: Factorization) -> str:
     """A result: its error, its components and its stages."""
-    result = result.numpy()
+    if not (is_lazy(result.W) or is_lazy(result.H)):  # else a look would compute it
+        result = result.numpy()
     m, n = len(result.W), result.H.shape[1]
     starts = f", best of {len(result.starts)} starts" if result.starts else ""
     headline = (
@@ -68,21 +70,18 @@ def estimator_html(error: float, H: np.ndarray, stages: Sequence[Stage]) -> str:
 
 
 def _components(result: Factorization) -> str:
-    share = shares(result.W, result.H)
-    found = result.found_from()
-    several = bool(result.starts)
-    head = ("Component", "Share", *(["Found from"] if several else []), "W", "H")
-    rows = (
-        (
-            escape(result.label(k).removeprefix("component ")),
-            f"{share[k]:.3g} %",
-            *([f"{found[k]} of {len(result.starts)}"] if several else []),
-            sparkline(result.W[:, k]),
-            sparkline(result.H[k]),
-        )
-        for k in range(min(result.n_components, _MOST))
-    )
-    return _table(head, rows) + _more(result.n_components)
+    shown = range(min(result.n_components, _MOST))
+    columns = {"Component": [escape(result.label(k).removeprefix("component ")) for k in shown]}
+    at_hand = {name: F for name, F in (("W", result.W.T), ("H", result.H)) if not is_lazy(F)}
+    if len(at_hand) == 2:
+        share = shares(result.W, result.H)
+        columns["Share"] = [f"{share[k]:.3g} %" for k in shown]
+    if result.starts:
+        found = result.found_from()
+        columns["Found from"] = [f"{found[k]} of {len(result.starts)}" for k in shown]
+    columns |= {name: [sparkline(F[k]) for k in shown] for name, F in at_hand.items()}
+    rows = zip(*columns.values(), strict=True)
+    return _table(tuple(columns), rows) + _more(result.n_components)
 
 
 def stage_table(stages: Sequence[Stage]) -> str:

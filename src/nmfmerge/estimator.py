@@ -8,7 +8,7 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import _check_n_features, check_is_fitted, validate_data
 
-from nmfmerge import metrics, tensors
+from nmfmerge import lazy, metrics, tensors
 from nmfmerge import validation as check
 from nmfmerge.data import DataMatrix
 from nmfmerge.display import estimator_html
@@ -132,7 +132,7 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
         Parameters
         ----------
-        X : array or sparse matrix (n_samples, n_features)
+        X : array, sparse matrix or Dask array (n_samples, n_features)
             Nonnegative data.
         y : ignored
 
@@ -157,6 +157,8 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             self._keep(stop.factorization)
             raise
         self._keep(result)
+        if lazy.is_lazy(X):
+            return result.W  # it is the best for H already
         W = transform(data, result.H)
         share = metrics.fitting_error(data, W, result.H) / 100
         self.reconstruction_err_ = float(np.sqrt(share * data.norm2)) * data.unit**2
@@ -168,8 +170,12 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         Returns
         -------
         W : array (n_samples, n_components)
+            If X is a Dask array, one that is computed when it is asked for.
         """
         check_is_fitted(self)
+        if lazy.is_lazy(X):
+            self._check_features(X.shape, reset=False)
+            return transform(X, self.components_)
         return transform(self._check(X, reset=False), self.components_)
 
     def inverse_transform(self, X: Any) -> np.ndarray:
@@ -187,17 +193,18 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     def score(self, X: Any, y: object = None) -> float:
         """Share of ‖X‖² that the components explain: 1 − ‖X − WH‖²/‖X‖²; higher is better."""
         check_is_fitted(self)
+        if lazy.is_lazy(X):
+            data = self._check(lazy.in_rows(X), reset=False)
+            return 1.0 - self._error_of(data) / data.norm2 if data.norm2 > 0 else 1.0
         data = self._check(X, reset=False)
         W = transform(data, self.components_)
         return 1.0 - metrics.fitting_error(data, W, self.components_) / 100
 
     def _check(self, X: Any, reset: bool) -> DataMatrix:
         """Names and number of features by scikit-learn's rules, then values by ours."""
-        if tensors.is_tensor(X):
+        if tensors.is_tensor(X) or lazy.is_lazy(X):
             data = check.check_X(X, self.device, self.tf32)
-            if reset and hasattr(self, "feature_names_in_"):
-                del self.feature_names_in_
-            _check_n_features(self, np.broadcast_to(np.float64(0), data.shape), reset=reset)
+            self._check_features(data.shape, reset)
             return data
         refuse("X", X)
         X = validate_data(
@@ -209,6 +216,21 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             ensure_all_finite=False,
         )
         return check.check_X(X, self.device, self.tf32)
+
+    def _check_features(self, shape: tuple[int, int], reset: bool) -> None:
+        """The number of features alone, for data that scikit-learn does not know."""
+        if reset and hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        few = np.broadcast_to(np.float64(0), (1, shape[1]))
+        _check_n_features(self, few, reset=reset)
+
+    def _error_of(self, data: DataMatrix) -> float:
+        """‖X − WH‖² for the best W, of an X in chunks of rows."""
+        H = np.ascontiguousarray(self.components_ / data.unit, dtype=data.dtype)[None]
+        try:
+            return data.errors2(None, H)[0]
+        finally:
+            data.release()
 
     def _held_rows(self) -> Hold:
         """What is held, as `nmf_merge` wants it: rows of H alone, as W is solved for in the end."""
@@ -222,7 +244,7 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         return self.hold
 
     def _keep(self, result: Factorization) -> None:
-        self.components_ = result.H
+        self.components_ = lazy.computed(result.H)
         self.n_components_ = result.n_components
         self.reconstruction_err_ = float(np.sqrt(2 * result.objective))
         self.n_iter_ = result.n_iter

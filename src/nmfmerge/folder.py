@@ -1,8 +1,8 @@
 """A fit in a folder: written as a whole or not at all, and read back.
 
-Comes in: a `Factorization`, the axes of its data, and how it was made. Goes out: W and H as npz,
-``fit.json``, the history, the path through all ranks if it was chosen from one, tables to read, and
-whatever pages, figures and exports are given.
+Comes in: a `Factorization`, the axes of its data, and how it was made. Goes out: W and H as npz
+(one that is too large for memory as npy), ``fit.json``, the history, the path through all ranks if
+it was chosen from one, tables to read, and whatever pages, figures and exports are given.
 """
 
 import json
@@ -19,6 +19,7 @@ import numpy as np
 
 from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.files import scratch_file
+from nmfmerge.lazy_factors import mapped_file
 from nmfmerge.records import pack_path, pack_result, read_arrays, unpack_path, unpack_result
 from nmfmerge.result import Factorization
 from nmfmerge.result_path import RankPath
@@ -31,8 +32,9 @@ FIGURES = (
     "rank-path",
 )  # fmt: skip
 _FILES = {
-    "fit.json", "factors.npz", "history.npz", "axes.npz", "W.csv", "H.csv", "components.csv",
-    "starts.csv", "merges.csv", "path.npz", "path.csv", "edits.py", "edits.npz", "report.html",
+    "fit.json", "factors.npz", "W.npy", "H.npy", "history.npz", "axes.npz", "W.csv", "H.csv",
+    "components.csv", "starts.csv", "merges.csv", "path.npz", "path.csv", "edits.py", "edits.npz",
+    "report.html",
     *(f"figures/{name}.png" for name in FIGURES),
 }  # fmt: skip
 _TABLES = (
@@ -180,6 +182,7 @@ def read(path: Path) -> Fit:
         factors, history, axes = (
             read_arrays(path / f"{name}.npz") for name in ("factors", "history", "axes")
         )
+        factors |= _mapped_factors(path, factors)
         data = _unpack_data(about["data"], axes)
         result = unpack_result(about["result"], factors | history)
         if (len(data.rows.values), len(data.columns.values)) != (len(result.W), result.H.shape[1]):
@@ -188,6 +191,15 @@ def read(path: Path) -> Fit:
     except Exception as error:  # whatever damaged files make their readers raise
         raise FolderError(f"{path} is damaged ({error}): make the fit again") from error
     return Fit(result, data, about, rank_path)
+
+
+def _mapped_factors(folder: Path, factors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The factor that is in a file of its own, as it is too large for memory."""
+    return {
+        name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+        for name in ("W", "H")
+        if name not in factors
+    }
 
 
 def _read_path(folder: Path, about: dict[str, Any], result: Factorization) -> RankPath | None:
@@ -239,6 +251,10 @@ def scratch_folder(path: Path) -> Path:
 def _write_fit(folder: Path, fit: Fit, tables: str) -> None:
     result, data = fit.result, fit.data
     record, arrays = pack_result(result)
+    for name in ("W", "H"):
+        if (file := mapped_file(arrays[name])) is not None:
+            _link(file, folder / f"{name}.npy")
+            del arrays[name]
     _save(folder / "factors.npz", {name: arrays.pop(name) for name in _FACTORS if name in arrays})
     _save(folder / "history.npz", arrays)
     values = (np.asarray(axis.values) for axis in (data.rows, data.columns))
@@ -251,6 +267,14 @@ def _write_fit(folder: Path, fit: Fit, tables: str) -> None:
         about["path"], arrays = pack_path(fit.path)
         _save(folder / "path.npz", arrays)
     (folder / "fit.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+
+
+def _link(file: Path, place: Path) -> None:
+    """Put a file into another folder without copying it, where the file system can do that."""
+    try:
+        os.link(file, place)
+    except OSError:
+        shutil.copyfile(file, place)
 
 
 def _put_in_place(scratch: Path, path: Path) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 # Package and type (None: any type of the package): what to write instead of X.
 _INSTEAD: dict[tuple[str, str | None], str] = {
     ("dask", "Array"): "computing it can take long and all memory: pass {0}.compute()",
-    ("dask", None): "computing it can take long and all memory: pass {0}.compute().to_numpy()",
+    ("dask", None): "pass {0}.to_dask_array(), or in memory {0}.compute().to_numpy()",
     ("cupy", None): "pass {0}.get()",
     ("cupyx", None): "pass {0}.get()",
     ("jax", None): "pass numpy.asarray({0})",
@@ -24,9 +24,11 @@ _INSTEAD: dict[tuple[str, str | None], str] = {
     ("pyarrow", "Table"): "pass {0}.to_pandas().to_numpy()",
     ("h5py", "Group"): "pass one of its datasets, read into memory: {0}[name][:]",
     ("h5py", "File"): "pass one of its datasets, read into memory: {0}[name][:]",
-    ("h5py", None): "read it into memory: pass {0}[:]",
+    ("h5py", None): "read it into memory: pass {0}[:], or if it is too large for that "
+    "dask.array.from_array({0})",
     ("zarr", "Group"): "pass one of its arrays, read into memory: {0}[name][:]",
-    ("zarr", None): "read it into memory: pass {0}[:]",
+    ("zarr", None): "read it into memory: pass {0}[:], or if it is too large for that "
+    "dask.array.from_zarr({0})",
     ("sparse", None): "pass {0}.to_scipy_sparse()",
     ("xarray", "Dataset"): "pass one of its variables, {0}[name]",
 }
@@ -97,7 +99,7 @@ def _few(labels: list[str]) -> str:
     return ", ".join(labels[:3]) + (f" and {len(labels) - 3} more" if len(labels) > 3 else "")
 
 
-def to_compressed(name: str, A: Any, dtype: type) -> Any:
+def to_compressed(name: str, A: Any, dtype: np.dtype) -> Any:
     """A SciPy sparse matrix as CSR or CSC of this dtype; sorted, no entry twice, indices in range.
 
     It shares memory with A where A is like that already; A itself is never changed.

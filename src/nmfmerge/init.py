@@ -4,13 +4,14 @@ Comes in: a data matrix and a rank. Goes out: ``Wt`` (r × m) and ``H`` (r × n)
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from nmfmerge.data import Check, DataMatrix
-from nmfmerge.kernels import part_norms, scaled_positive
+from nmfmerge import kernels
+from nmfmerge.data import Array, Check, DataMatrix
 
-Factors = tuple[np.ndarray, np.ndarray]
+Factors = tuple[Array, Array]
 
 _TIE = 1e-6  # relative: parts of a vector so near in size are equally strong, but for rounding
 
@@ -19,11 +20,7 @@ def random(
     data: DataMatrix, r: int, rng: np.random.Generator, check: Check | None = None
 ) -> Factors:
     """W uniform with columns scaled to sum 1, H uniform: the paper's random starts."""
-    m, n = data.shape
-    W = rng.random((m, r))
-    W /= W.sum(axis=0)
-    H = rng.random((r, n))
-    return np.ascontiguousarray(W.T, dtype=data.dtype), H.astype(data.dtype, copy=False)
+    return data.random_start(r, rng)
 
 
 def nndsvd(
@@ -36,7 +33,7 @@ def nndsvd(
     """
     svd = data.svd(r, check)
     least = np.finfo(svd.s.dtype).eps * svd.s[0]
-    return nonnegative_pairs(svd.Ut, svd.Vt, np.maximum(svd.s, least))
+    return nonnegative_pairs(svd.Ut, svd.Vt, np.maximum(svd.s, least), data.start_kernels)
 
 
 def nndsvda(
@@ -44,9 +41,7 @@ def nndsvda(
 ) -> Factors:
     """NNDSVD with zeros filled by the mean of X."""
     Wt, H = nndsvd(data, r, rng, check)
-    for F in (Wt, H):
-        F[F == 0] = data.mean
-    return Wt, H
+    return data.filled(Wt, data.mean), data.filled(H, data.mean)
 
 
 def nndsvdar(
@@ -54,10 +49,8 @@ def nndsvdar(
 ) -> Factors:
     """NNDSVD with zeros filled by uniform numbers up to a hundredth of the mean of X."""
     Wt, H = nndsvd(data, r, rng, check)
-    for F in (Wt, H):
-        zero = F == 0
-        F[zero] = rng.random(np.count_nonzero(zero)) * (data.mean / 100)
-    return Wt, H
+    most = data.mean / 100
+    return data.filled(Wt, most, rng), data.filled(H, most, rng)
 
 
 Init = Callable[[DataMatrix, int, np.random.Generator, Check | None], Factors]
@@ -70,15 +63,15 @@ INITS: dict[str, Init] = {
 }
 
 
-def nonnegative_pairs(Ut: np.ndarray, Vt: np.ndarray, s: np.ndarray) -> Factors:
+def nonnegative_pairs(Ut: Array, Vt: Array, s: np.ndarray, kernels: Any = kernels) -> Factors:
     """Make each pair (row of Ut, row of Vt) nonnegative, keeping the stronger of its two signs.
 
     With u±, v± the positive and negative parts, the sign with the larger ‖u±‖‖v±‖ is kept (ties:
     positive) and scaled to √(s‖u±‖‖v±‖)·u±/‖u±‖, and the same for v.
     """
     Ut, Vt = Ut[None], Vt[None]
-    scales = pair_scales(part_norms(Ut), part_norms(Vt), s)
-    return scaled_positive(Ut, scales[0])[0], scaled_positive(Vt, scales[1])[0]
+    u_scales, v_scales = pair_scales(kernels.part_norms(Ut), kernels.part_norms(Vt), s)
+    return kernels.scaled_positive(Ut, u_scales)[0], kernels.scaled_positive(Vt, v_scales)[0]
 
 
 def pair_scales(

@@ -30,8 +30,13 @@ class Likeness:
     _factors: tuple[Array, Array]
     _recipes: tuple[np.ndarray, np.ndarray]  # matched components, scaled as those of the best
 
-    def spread(self, data: DataMatrix) -> Spread:
-        """Standard deviation of the matched components over the starts, in the scale of X."""
+    def spread(self, data: DataMatrix) -> Spread | None:
+        """Standard deviation of the matched components over the starts, in the scale of X.
+
+        None where a factor is not at hand.
+        """
+        if data.defers("W") or data.defers("H"):
+            return None
         Wt, H = (
             data.returned(data.kernels.spread(recipes, F))
             for recipes, F in zip(self._recipes, self._factors, strict=True)

@@ -13,6 +13,8 @@ from nmfmerge.likeness import permutation_measure
 from nmfmerge.merge import MergeTree, merge
 from nmfmerge.solvers.point import Point, percent
 
+_COLUMNS = 1 << 20  # of a factor that are copied at once
+
 
 def fitting_error(X: Any, W: np.ndarray, H: np.ndarray) -> float:
     """Fitting error 100·‖X − WH‖²/‖X‖², in percent, accurate near an exact fit too."""
@@ -30,6 +32,8 @@ def kkt_residual(X: Any, W: np.ndarray, H: np.ndarray) -> float:
     stationary point only, and does not change when X or a component is rescaled.
     """
     data, Wt, H = _check(X, W, H)
+    if data.defers("W") or data.defers("H"):
+        raise TypeError("X is a Dask array; kkt_residual works in memory: pass X.compute()")
     point = Point(data, Wt[None], H[None])
     total = 0.0
     for subproblem in (point.subproblem("W"), point.subproblem("H")):
@@ -98,13 +102,12 @@ def shares(W: np.ndarray, H: np.ndarray) -> np.ndarray:
     if len(H) == 0:
         return np.zeros(0)
     W, H = check.check_factors(W, H)
-    sizes = [np.abs(F).max(axis=1).astype(np.float64) for F in (W.T, H)]
+    sizes = [F.max(axis=1).astype(np.float64) for F in (W.T, H)]
     size = sizes[0] * sizes[1]
     if not size.any():
         return np.zeros(len(H))
     size /= size.max()  # so that no square is too large or too small
-    Wt, H = (_divided(F.T.astype(np.float64), s).T for F, s in zip((W.T, H), sizes, strict=True))
-    products = np.outer(size, size) * gram64(Wt) * gram64(H)
+    products = np.outer(size, size) * _scaled_gram(W.T, sizes[0]) * _scaled_gram(H, sizes[1])
     return 100 * products.sum(axis=1) / products.sum()
 
 
@@ -151,7 +154,7 @@ def _check(X: Any, W: Any, H: Any) -> tuple[DataMatrix, Array, Array]:
     data = check.check_X(X)
     W, H = check.check_factors(W, H)
     Wt, H = check.check_fit(W, H, data, len(H))
-    return data, data.place(Wt), data.place(H)
+    return data, data.place(Wt, "W"), data.place(H, "H")
 
 
 def _unit_columns(W1: Any, W2: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -172,6 +175,13 @@ def _normalized(W: np.ndarray) -> np.ndarray:
 def _divided(W: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Columns divided by their sizes, zero columns as they are."""
     return W / np.where(sizes > 0, sizes, 1)
+
+
+def _scaled_gram(F: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """F Fᵀ of rows divided by their sizes, some columns at a time: F may be larger than memory."""
+    starts = range(0, F.shape[1], _COLUMNS)
+    parts = (_divided(F[:, i : i + _COLUMNS].T.astype(np.float64), sizes).T for i in starts)
+    return np.sum([gram64(part) for part in parts], axis=0)
 
 
 def _transfer(W1: np.ndarray, W2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -12,6 +12,7 @@ from nmfmerge.datasets.base import Dataset
 from nmfmerge.folder import Fit, FolderError
 from nmfmerge.io import read
 from nmfmerge.io.parts import files_of
+from nmfmerge.io.sample import sample_digest
 
 _PACKAGES = ("nmfmerge", "numpy", "scipy", "numba", "scikit-learn")
 
@@ -40,8 +41,17 @@ def now() -> str:
     return datetime.now().astimezone().isoformat(timespec="seconds")
 
 
+def _is_data_of(fit: Fit, path: Path) -> bool:
+    if "data_sample_sha256" in fit.about:
+        return sample_digest(path) == fit.about["data_sample_sha256"]
+    return digest(path) == fit.about.get("data_sha256")
+
+
 def data_again(fit: Fit, moved_to: Path | None = None) -> Dataset | None:
-    """The data of a fit with X, read from its file again; None if that is not there unchanged."""
+    """The data of a fit with X, read from its file again; None if that is not there unchanged.
+
+    A file that was streamed is read only where ``moved_to`` names it.
+    """
     if fit.about.get("generated"):
         return lcms_like()
     if moved_to is not None and not moved_to.exists():
@@ -49,7 +59,9 @@ def data_again(fit: Fit, moved_to: Path | None = None) -> Dataset | None:
     path = moved_to or Path(fit.about.get("file", ""))
     if not path.exists() or path == Path():
         return None
-    if digest(path) != fit.about.get("data_sha256"):
+    if "data_sample_sha256" in fit.about and moved_to is None:
+        return None  # it was streamed, and is read only if it is named
+    if not _is_data_of(fit, path):
         if moved_to is not None:
             raise FolderError(f"{path} is not the file that was fitted: its contents differ")
         return None

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from nmfmerge import tensors
+from nmfmerge import lazy, tensors
 from nmfmerge import validation as check
 from nmfmerge.beginning import StartMaker
 from nmfmerge.checkpoint import Checkpoint
 from nmfmerge.data import DataMatrix
 from nmfmerge.data.digest import digest
+from nmfmerge.data.weights import weights
 from nmfmerge.held import Held
 from nmfmerge.init import INITS
-from nmfmerge.kernels import blas_for, gram64, nnls_columns
 from nmfmerge.merge import MergeTree, Order, merge
 from nmfmerge.progress import MERGED, PLAIN
 from nmfmerge.result import Factorization
@@ -55,8 +55,10 @@ def nmf(
 
     Parameters
     ----------
-    X : array or sparse matrix (m, n)
-        Nonnegative data, dense or CSR/CSC; float32 and float64 are used as they are.
+    X : array, sparse matrix or Dask array (m, n)
+        Nonnegative data, dense or CSR/CSC; float32 and float64 are used as they are. A Dask array,
+        of dense or CSR chunks, is gone through chunk by chunk: on the active client of
+        `distributed`, else in threads; the factor along its chunks comes back as one, too.
     n_components : int
         Rank r, from 1 to min(m, n).
     solver : {"accelerated", "hals", "gcd", "alspgrad", "mu"}
@@ -115,6 +117,9 @@ def nmf(
     ------
     Interrupted
         On Ctrl-C; its ``factorization`` holds the best factors so far.
+    Unreadable
+        If a chunk of a Dask array cannot be read any more, or its cluster is lost; its
+        ``factorization`` holds the factors so far.
 
     Examples
     --------
@@ -164,8 +169,10 @@ def nmf_merge(
 
     Parameters
     ----------
-    X : array or sparse matrix (m, n)
-        Nonnegative data, dense or CSR/CSC; float32 and float64 are used as they are.
+    X : array, sparse matrix or Dask array (m, n)
+        Nonnegative data, dense or CSR/CSC; float32 and float64 are used as they are. A Dask array,
+        of dense or CSR chunks, is gone through chunk by chunk: on the active client of
+        `distributed`, else in threads; the factor along its chunks comes back as one, too.
     n_components : int
         Rank r, from 1 to min(m, n).
     n_extra : int, optional
@@ -223,6 +230,9 @@ def nmf_merge(
     ------
     Interrupted
         On Ctrl-C; its ``factorization`` holds the best factors so far.
+    Unreadable
+        If a chunk of a Dask array cannot be read any more, or its cluster is lost; its
+        ``factorization`` holds the factors so far.
 
     Examples
     --------
@@ -348,7 +358,7 @@ def transform(X: Any, H: np.ndarray) -> np.ndarray:
 
     Parameters
     ----------
-    X : array or sparse matrix (m, n)
+    X : array, sparse matrix or Dask array (m, n)
         Nonnegative data.
     H : array (r, n)
         Components, nonnegative.
@@ -356,21 +366,17 @@ def transform(X: Any, H: np.ndarray) -> np.ndarray:
     Returns
     -------
     W : array (m, r)
-        The W ≥ 0 that minimises ‖X − WH‖, each row by an active set.
+        The W ≥ 0 that minimises ‖X − WH‖, each row by an active set; for a Dask array X one that
+        is computed when it is asked for.
     """
-    data = check.check_X(X)
+    data = X if lazy.is_lazy(X) else check.check_X(X)
     H = check.check_factor("H", H)
     if H.shape[1] != data.shape[1]:
         raise ValueError(
             f"H has {H.shape[1]} columns and X has {data.shape[1]}; expected components of the "
             "length of the rows of X"
         )
-    H = np.ascontiguousarray(H / data.unit, dtype=data.dtype)
-    placed = data.place(H)
-    with blas_for(data.blas_flops(len(H))):
-        HXt = data.HXt(placed, out=data.kernels.empty((len(H), data.shape[0]), placed))
-        Wt = nnls_columns(gram64(H), data.kernels.to_host(HXt))
-    return data.returned(data.place(Wt)).T
+    return lazy.weights(X, H) if lazy.is_lazy(X) else weights(data, H)
 
 
 def _prepare(
@@ -403,6 +409,7 @@ def _prepare(
     check.check_solver_fits(solver, data)
     r = check.check_n_components(n_components, data.shape)
     held = check.check_hold(hold, inits[0], r)
+    check.check_held_fits(held, data)
     uneven = solver is not SOLVERS["mu"]  # its offset is relative to the mean over all components
     maker = StartMaker(data, r, rng, names, held, uneven, inits[0])
     beginnings = maker.beginnings(inits, random_state)

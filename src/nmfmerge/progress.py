@@ -5,12 +5,14 @@ on its way down to the tolerance, on a logarithmic scale: half way is where the 
 """
 
 import sys
+from collections import deque
 from collections.abc import Mapping
 from math import log
 from time import monotonic
 from typing import Any, Protocol, TextIO
 
 _SECONDS = 0.1  # from one drawing to the next
+_WINDOW = 5.0  # seconds over which throughput is measured
 _PARTS = 1000  # of the bar
 _WORDS = {
     "start": "start",
@@ -86,6 +88,7 @@ class ProgressBar:
         self._first: dict[int, float] = {}  # first step of each start in this stage
         self._parts: dict[int, float] = {}  # how far each start is in this stage, from 0 to 1
         self._error: float | None = None
+        self._throughput = Throughput()
         self._next = 0.0
 
     def __call__(self, progress: Iteration) -> None:
@@ -102,6 +105,7 @@ class ProgressBar:
             return
         self._stage, self._n_starts = stage, n_starts
         self._first, self._parts = {}, {}
+        self._throughput = Throughput()
         words = text or _full(self._section, _WORDS.get(stage, stage))
         self._bar.set_description_str(words, refresh=False)
         self._draw()
@@ -118,6 +122,7 @@ class ProgressBar:
         if monotonic() >= self._next:
             if error:
                 self._error = progress.fitting_error
+            self._throughput.note(_data_of(progress))
             self._draw()
 
     def part(self, share: float) -> None:
@@ -163,13 +168,54 @@ class ProgressBar:
     def _remarks(self) -> list[str]:
         done = sum(part >= 1 for part in self._parts.values())
         starts = [f"{done} of {self._n_starts} starts done"] if self._n_starts > 1 else []
-        return starts + ([] if self._error is None else [f"error {self._error:.4g} %"])
+        errors = [] if self._error is None else [f"error {self._error:.4g} %"]
+        return starts + errors + self._throughput.remarks()
 
     def __enter__(self) -> "ProgressBar":
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class Throughput:
+    """How fast data that are streamed are read, over the last seconds.
+
+    Data that count the bytes they have read, ``bytes_read``, and how often all of them were,
+    ``passes``, are streamed; of others there is nothing to say.
+    """
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, int]] = deque()  # times, and bytes read until then
+        self._passes: int | None = None
+
+    def note(self, data: Any) -> None:
+        """Note what was read until now."""
+        read = getattr(data, "bytes_read", None)
+        if read is None:
+            return
+        self._passes = getattr(data, "passes", None)
+        now = monotonic()
+        if self._seen and read < self._seen[-1][1]:  # another fit
+            self._seen.clear()
+        self._seen.append((now, read))
+        while len(self._seen) > 2 and now - self._seen[1][0] > _WINDOW:
+            self._seen.popleft()
+
+    def remarks(self) -> list[str]:
+        """Passes and gigabytes a second; nothing where nothing is read."""
+        if not self._seen:
+            return []
+        passes = [f"pass {self._passes}"] if self._passes else []
+        (begin, before), (end, after) = self._seen[0], self._seen[-1]
+        if after == before or end <= begin:
+            return passes
+        return [*passes, f"{(after - before) / (end - begin) / 1e9:.2f} GB/s"]
+
+
+def _data_of(progress: Iteration) -> Any:
+    """The data matrix of a fit, where the progress is that of one."""
+    return getattr(getattr(progress, "_point", None), "data", None)
 
 
 def _way(first: float, step: float, tol: float) -> float:

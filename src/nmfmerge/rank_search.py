@@ -9,19 +9,19 @@ starts: those whose error lies above the line between the errors of their neighb
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 
-from nmfmerge.data import DataMatrix
+from nmfmerge.data import Array, DataMatrix
 from nmfmerge.init import INITS, Factors
-from nmfmerge.kernels import gram64
 from nmfmerge.likeness import order_by_share
-from nmfmerge.merge import merge
+from nmfmerge.merge import MergePlan, merge_plan
 from nmfmerge.recover import recover
 from nmfmerge.result import Factorization, Stage, Status
 from nmfmerge.result_path import RankPath
 from nmfmerge.solvers import Limits, Loop, OutOfTime, Point, Solver
-from nmfmerge.solvers.point import percent
+from nmfmerge.solvers.point import SIDES, percent
 
 _CHECK_EVERY = 3  # iterations, whether a start can still beat the solution that is there
 _FORESIGHT = 5  # so many times the last decrease may be hoped for
@@ -35,8 +35,9 @@ STOPPED = (Status.MAX_TIME, Status.CALLBACK, Status.INTERRUPTED)
 class _Solution:
     """The best factors of a rank so far."""
 
-    Wt: np.ndarray
-    H: np.ndarray
+    Wt: Array
+    H: Array
+    grams: tuple[np.ndarray, np.ndarray]  # of W and H
     objective: float
     stages: tuple[Stage, ...]
     version: int  # counts the times that it became clearly better
@@ -44,7 +45,8 @@ class _Solution:
     @classmethod
     def of(cls, point: Point, stages: tuple[Stage, ...], version: int) -> "_Solution":
         """The solution at a batch of one start."""
-        return cls(point.Wt[0], point.H[0], float(point.objective()[0]), stages, version)
+        Wt, H, objective = point.Wt[0], point.H[0], float(point.objective()[0])
+        return cls(Wt, H, _grams(point.kernels, Wt, H), objective, stages, version)
 
     @property
     def status(self) -> Status:
@@ -151,7 +153,7 @@ class RankSearch:
             return False
         self._tried[source, rank] = solution.version
         if source > rank:
-            return self._try(rank, "merge", lambda: merge(solution.Wt, solution.H, rank)[:2])
+            return self._try(rank, "merge", lambda: self._merged(solution, rank)[:2])
         return self._try(rank, "recover", lambda: self._recovered(solution, rank))
 
     def _recovered(self, solution: _Solution, rank: int) -> Factors:
@@ -162,9 +164,16 @@ class RankSearch:
         )  # fmt: skip
         return Wt[0], H[0]
 
+    def _merged(self, solution: _Solution, rank: int) -> tuple[Array, Array, MergePlan]:
+        """The factors of a solution merged down to a rank, and what that was done by."""
+        plan, mix = merge_plan(*solution.grams, rank), self.data.kernels.mix
+        Wt, H = solution.Wt[None], solution.H[None]
+        return mix(plan.A[None], Wt)[0], mix(plan.B[None], H)[0], plan
+
     def _at(self, start: Factors) -> Point:
         """A batch of one start."""
-        return Point(self.data, start[0][None], start[1][None])
+        place = self.data.place
+        return Point(self.data, place(start[0][None], "W"), place(start[1][None], "H"))
 
     def _try(self, rank: int, kind: str, make_start: Callable[[], Factors]) -> bool:
         began = perf_counter()
@@ -226,50 +235,57 @@ class RankSearch:
         """The path, with every rank filled in and the scale of X put back."""
         for rank in range(self.n_max - 1, self.n_min - 1, -1):
             if rank not in self.best:
-                self.best[rank] = self._merged(self.best[rank + 1], rank)
+                self.best[rank] = self._unpolished(self.best[rank + 1], rank)
         results: list[Factorization] = []
+        penalties: list[float] = []
         for rank in range(self.n_min, self.n_max + 1):
-            result = self._factorization(rank)
+            result, penalty = self._factorization(rank), self._penalty(self.best[rank])
             if results and not result.fitting_error <= results[-1].fitting_error:
-                result = _with_zero_component(results[-1])
+                result, penalty = _with_zero_component(results[-1]), 0.0
             results.append(result)
+            penalties.append(penalty)
         return RankPath(
             factorizations=results,
-            penalties=np.array([np.nan, *(self._penalty(result) for result in results[1:])]),
+            penalties=np.array([np.nan, *penalties[1:]]),
             rank_seconds=np.array(list(self.seconds.values())),
             seconds=self.limits.elapsed(),
             status=self._status(),
         )
 
-    def _merged(self, solution: _Solution, rank: int) -> _Solution:
-        Wt, H, _ = merge(solution.Wt, solution.H, rank)
-        status = self.stopped or Status.DONE
-        return _Solution(Wt, H, np.inf, (Stage("merge", rank, 0, 0.0, np.nan, status),), 0)
+    def _unpolished(self, solution: _Solution, rank: int) -> _Solution:
+        Wt, H, plan = self._merged(solution, rank)
+        WtW, HHt = solution.grams
+        grams = plan.A @ WtW @ plan.A.T, plan.B @ HHt @ plan.B.T
+        stage = Stage("merge", rank, 0, 0.0, np.nan, self.stopped or Status.DONE)
+        return _Solution(Wt, H, grams, np.inf, (stage,), 0)
 
     def _factorization(self, rank: int) -> Factorization:
         solution, unit = self.best[rank], self.data.unit
-        residual2 = self.data.residual_norm2(solution.Wt, solution.H)
+        residual2 = self.data.errors2(solution.Wt[None], solution.H[None])[0]
         error = percent(residual2, self.data.norm2)
         stages = solution.stages
         if not np.isfinite(solution.objective):  # its error was not known before
             stages = (replace(stages[0], fitting_error=error),)
-        order = order_by_share(gram64(solution.Wt), gram64(solution.H))
+        Wt, H = self.data.results(solution.Wt, solution.H)
         result = Factorization(
-            W=(solution.Wt * solution.Wt.dtype.type(unit)).T,
-            H=solution.H * solution.H.dtype.type(unit),
+            W=Wt.T,
+            H=H,
             objective=0.5 * residual2 * (unit * unit) * (unit * unit),
             fitting_error=error,
             stages=stages,
             status=solution.status,
             seconds=self.seconds[rank],
         )
-        return result.reordered(order)
+        return result.reordered(order_by_share(*solution.grams))
 
-    def _penalty(self, result: Factorization) -> float:
-        """What the cheapest merge changes WH by, in percent of ‖X‖²."""
-        unit = self.data.unit
-        Wt, H = (np.ascontiguousarray(F) / F.dtype.type(unit) for F in (result.W.T, result.H))
-        return percent(float(merge(Wt, H, len(H) - 1)[2].penalties[-1]), self.data.norm2)
+    def _penalty(self, solution: _Solution) -> float:
+        """What the cheapest merge changes WH by, in percent of ‖X‖²; nothing for one component."""
+        r = len(solution.H)
+        if r == 1:
+            return 0.0
+        return percent(
+            float(merge_plan(*solution.grams, r - 1).tree.penalties[-1]), self.data.norm2
+        )
 
     def _status(self) -> Status:
         if self.stopped is not None:
@@ -287,15 +303,24 @@ def _is_hopeless(point: Point, now: float, last: float, known: _Solution) -> boo
 
 
 def _alike(point: Point, known: _Solution) -> bool:
-    cosine = _cosines(point.Wt[0], known.Wt) * _cosines(point.H[0], known.H)
+    cosine = np.ones(known.grams[0].shape)
+    for side, F, gram in zip(SIDES, (known.Wt, known.H), known.grams, strict=True):
+        own = point.kernels.to_host(point.gram(side)[0])
+        shared = point.kernels.to_host(point.kernels.products(point.factor(side), F[None])[0])
+        cosine = cosine * _cosines(shared, own, gram)
     matches = cosine.argmax(axis=1)
     return bool(cosine.max(axis=1).min() > _ALIKE and len(set(matches.tolist())) == len(matches))
 
 
-def _cosines(F: np.ndarray, G: np.ndarray) -> np.ndarray:
-    norms = [np.sqrt(np.einsum("ij,ij->i", A, A)) for A in (F, G)]
-    scale = np.outer(*norms)
-    return np.divide(F @ G.T, scale, out=np.zeros_like(scale), where=scale > 0)
+def _cosines(shared: np.ndarray, *grams: np.ndarray) -> np.ndarray:
+    """Cosines of components of two solutions, from their products and Grams."""
+    scale = np.outer(*(np.sqrt(np.diag(gram).astype(np.float64)) for gram in grams))
+    return np.divide(shared, scale, out=np.zeros_like(scale), where=scale > 0)
+
+
+def _grams(kernels: Any, Wt: Array, H: Array) -> tuple[np.ndarray, np.ndarray]:
+    WtW, HHt = (kernels.to_host(kernels.gram64(F[None]))[0] for F in (Wt, H))
+    return WtW, HHt
 
 
 def _with_zero_component(result: Factorization) -> Factorization:

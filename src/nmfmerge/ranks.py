@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from nmfmerge import metrics
+from nmfmerge import lazy, metrics
 from nmfmerge import validation as check
 from nmfmerge.kernels import blas_for
 from nmfmerge.progress import path_stages
@@ -17,7 +17,7 @@ from nmfmerge.result_path import RankPath
 from nmfmerge.run import Interrupted
 from nmfmerge.solvers import SOLVERS, Limits
 from nmfmerge.solvers.loop import Callback
-from nmfmerge.solvers.point import Side
+from nmfmerge.solvers.point import Side, other
 
 __all__ = ["PathInterrupted", "RankPath", "rank_path"]
 
@@ -62,7 +62,7 @@ def rank_path(
 
     Parameters
     ----------
-    X : array or sparse matrix (m, n)
+    X : array, sparse matrix or Dask array (m, n)
         Nonnegative data, dense or CSR/CSC.
     n_max, n_min : int
         Highest and lowest rank; n_max is at most min(m, n).
@@ -116,13 +116,15 @@ def rank_path(
     kind = SOLVERS[check.check_word("solver", solver, SOLVERS)]
     limits = Limits.checked(max_iter, max_time, callback, verbose)
     rng = check.check_random_state(random_state)
-    data = check.check_X_on_host(X, "rank_path")
+    data = check.check_X(X) if lazy.is_lazy(X) else check.check_X_on_host(X, "rank_path")
+    check.check_solver_fits(kind, data)
     n_min, n_max = check.check_ranks(n_min, n_max, data.shape)
     limits = limits.with_bar(path_stages(n_max, n_min, stability))
     try:
         return _search(RankSearch(data, n_min, n_max, kind, tol, limits, rng), stability)
     finally:
         limits.close_bar()
+        data.release()
 
 
 def _search(search: RankSearch, stability: bool) -> RankPath:
@@ -152,8 +154,9 @@ def _with_stability(path: RankPath, whole: RankSearch) -> RankPath:
 
     The longer side of X is halved, and the factor of the other side compared.
     """
-    m, n = whole.data.shape
-    side: Side = "W" if n >= m else "H"
+    side: Side = whole.data.smaller_side
+    if whole.data.defers(side):  # it is not at hand
+        side = other(side)
     halves = []
     for i in range(2):
         data = whole.data.half(axis=1 if side == "W" else 0, first=i)

@@ -5,7 +5,7 @@ raises ValueError, KeyError or TypeError for anything that no run could have wri
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ Arrays = dict[str, np.ndarray]
 
 _PATH_ARRAYS = ("penalties", "rank_seconds", "stability")
 _START_NUMBERS = ("fitting_error", "n_iter", "subspace_mismatch", "permutation_mismatch")
+_ROWS = 1 << 18  # of a factor that are checked at once
 _ROUNDING = 1e-6  # by which a cosine may exceed 1
 
 
@@ -219,10 +220,16 @@ def check_factor(
         raise ValueError(f"{name} has the type {F.dtype}, expected {dtype or 'real numbers'}")
     if F.ndim != 2 or (shape is not None and F.shape != shape):
         raise ValueError(f"{name} has shape {F.shape}, expected {shape or 'two dimensions'}")
-    if not np.isfinite(F).all():
-        raise ValueError(f"{name} has NaN or infinite values")
-    if F.size and F.min() < 0:
-        raise ValueError(f"{name} has negative values")
+    for block in _blocks(F if F.shape[0] > F.shape[1] else F.T):
+        if not np.isfinite(block).all():
+            raise ValueError(f"{name} has NaN or infinite values")
+        if block.size and block.min() < 0:
+            raise ValueError(f"{name} has negative values")
+
+
+def _blocks(F: np.ndarray) -> Iterator[np.ndarray]:
+    """Some rows at a time, as a factor may be larger than memory."""
+    return (F[start : start + _ROWS] for start in range(0, len(F), _ROWS))
 
 
 def read_arrays(path: Path) -> Arrays:

@@ -139,9 +139,8 @@ class _SingularSpace:
 
     def __init__(self, data: DataMatrix, Ut: Array, Vt: Array, sigma: np.ndarray) -> None:
         self.kernels, self.rank, self.sigma = data.kernels, len(sigma), sigma
-        self.Ut, self.Vt = (data.place(F[None]) for F in (Ut, Vt))
-        m = data.shape[0]
-        self.XVt = data.cross("W", self.Vt, out=self.kernels.empty((1, len(sigma), m), self.Vt))
+        self.Ut, self.Vt = data.place(Ut[None], "W"), data.place(Vt[None], "H")
+        self.XVt = data.cross("W", self.Vt)
 
     @classmethod
     def of(cls, data: DataMatrix, r: int, check: Check) -> "_SingularSpace":
@@ -225,7 +224,7 @@ def _look(
 ) -> list[_View]:
     """Collect what recovery looks at, for each start."""
     k = data.kernels
-    WtX = data.cross("H", Wt, out=k.empty(H.shape, H))
+    WtX = data.cross("H", Wt)
     check()
     small = (
         k.gram64(Wt), k.gram64(H), k.products(Wt, space.Ut), k.products(H, space.Vt),
@@ -282,7 +281,7 @@ def best_scales(
     The first components may be ``held``, which means that their c is 1.
     """
     k = data.kernels
-    WtX = data.cross("H", Wt, out=k.empty(H.shape, H))
+    WtX = data.cross("H", Wt)
     A = k.to_host(k.gram64(Wt)) * k.to_host(k.gram64(H))
     b = k.to_host(k.row_products(WtX, H))
     held = np.pad(held, (0, b.shape[1] - len(held)))

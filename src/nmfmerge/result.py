@@ -106,7 +106,10 @@ class Stage:
 
 
 def _to_numpy(A: Any) -> np.ndarray:
-    return A.detach().cpu().numpy()
+    """An array from a tensor, or from a Dask array, which is computed."""
+    if isinstance(A, np.ndarray):
+        return A
+    return np.asarray(A.compute()) if hasattr(A, "compute") else A.detach().cpu().numpy()
 
 
 _FIGURES = (
@@ -205,7 +208,8 @@ class Factorization:
     Attributes
     ----------
     W : array (m, r)
-        Components along the rows of X.
+        Components along the rows of X. If X was a Dask array, this is one too (or H, if X was in
+        chunks of columns): the best for H, computed from X when it is asked for.
     H : array (r, n)
         Components along the columns of X.
     objective : float
@@ -278,8 +282,8 @@ class Factorization:
             return float(np.vdot(gram64(factors.W.T), gram64(factors.H))) if len(self.H) else 0.0
 
     def numpy(self) -> "Factorization":
-        """The same with NumPy arrays, where they are tensors."""
-        if isinstance(self.H, np.ndarray):
+        """The same with NumPy arrays, where they are tensors or Dask arrays."""
+        if isinstance(self.W, np.ndarray) and isinstance(self.H, np.ndarray):
             return self
         spread = self.spread
         return replace(

@@ -6,6 +6,7 @@ import numpy as np
 
 from nmfmerge.compounds import THRESHOLD, bin_width, compounds, has_retention_time, is_lcms
 from nmfmerge.datasets.base import Axis, Dataset
+from nmfmerge.lazy_factors import is_mapped
 from nmfmerge.metrics import shares
 from nmfmerge.result import Factorization
 from nmfmerge.result_path import RankPath
@@ -16,13 +17,14 @@ _COURSES = {"frame": "traces", "time": "traces", "wavelength": "spectra", "band"
 
 
 def fit_tables(result: Factorization, data: Dataset, path: RankPath | None = None) -> list[Table]:
-    """All tables of a fit: those of its field, and starts, merges and ranks where it has them."""
+    """All tables of a fit: those of its field, and starts, merges and ranks where it has them.
+
+    A factor that is too large for memory has no tables with a line for each of its entries.
+    """
     result = result.numpy()
-    tables = [
-        factor_table("W", data.rows, result, result.W),
-        factor_table("H", data.columns, result, result.H.T),
-        component_table(result, data),
-    ]
+    sides = (("W", data.rows, result.W), ("H", data.columns, result.H.T))
+    tables = [factor_table(*side[:2], result, side[2]) for side in sides if not is_mapped(side[2])]
+    tables.append(component_table(result, data))
     if is_lcms(data):
         tables.append(peak_table(result, data))
     tables += [*course_tables(result, data), *name_tables(result, data)]
@@ -51,6 +53,7 @@ def course_tables(result: Factorization, data: Dataset) -> list[Table]:
         factor_table(name, axis, result, F)
         for axis, F in ((data.rows, result.W), (data.columns, result.H.T))
         if (name := _COURSES.get(axis.name)) and (has_pixels or name == "spectra")
+        if not is_mapped(F)
     ]
 
 

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
 from time import perf_counter
 from types import TracebackType
@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from nmfmerge import tensors
 from nmfmerge.beginning import Beginning
 from nmfmerge.checkpoint import Checkpoint, StartState, State
-from nmfmerge.data import Array, DataMatrix
+from nmfmerge.data import Array, DataMatrix, Unreadable
 from nmfmerge.held import Held
 from nmfmerge.init import Factors
 from nmfmerge.kernels import blas_for, of_each
@@ -97,29 +97,20 @@ class Run:
         try:
             self._begin(self._factors_to_begin_with(), began)
         except OutOfTime:  # factors that take no time; a checkpoint would continue from them
-            starts = [start.at_once() for start in self.beginnings]
-            Wt, H = (np.stack(side) for side in zip(*starts, strict=True))
-            self._begin((Wt, H), began)
+            self._begin([start.at_once() for start in self.beginnings], began)
             raise
 
-    def _factors_to_begin_with(self) -> Factors:
+    def _factors_to_begin_with(self) -> list[Factors]:
         """The factors of every start; random numbers are drawn by several threads."""
         first, *others = self.beginnings
         check = self.limits.check_time
-        begun = first.factors(check)
-        if not others:
-            return begun[0][None], begun[1][None]
-        Wt, H = (np.empty((self.n_starts, *F.shape), F.dtype) for F in begun)
-        Wt[0], H[0] = begun
+        return [first.factors(check), *of_each(lambda start: start.factors(check), others)]
 
-        def begin(i: int) -> None:
-            Wt[i], H[i] = self.beginnings[i].factors(check)
-
-        of_each(begin, range(1, self.n_starts))
-        return Wt, H
-
-    def _begin(self, factors: Factors, began: float) -> None:
-        self._point = self._at(*(self.data.place(F) for F in factors))
+    def _begin(self, starts: list[Factors], began: float) -> None:
+        place, stack = self.data.place, self.data.kernels.stack
+        Wt = stack([place(Wt, "W") for Wt, _ in starts])
+        H = stack([place(H, "H") for _, H in starts])
+        self._point = self._at(Wt, H)
         self._record("start", began)
 
     def _at(self, Wt: Array, H: Array) -> Point:
@@ -201,24 +192,30 @@ class Run:
 
     def result(self) -> Factorization:
         """The best factors of X, with the record of the run."""
-        with self._blas():
-            if self.stopped is not None:
-                self._settle_for_best()
-            try:
-                factorization = self._best()
-            except KeyboardInterrupt:  # the fit is complete: compute its error nevertheless
-                self.stopped = Status.INTERRUPTED
-                factorization = self._best()
+        try:
+            with self._blas(), self._rescuing():
+                factorization = self._result()
+        finally:
+            self.data.release()
         if self.stopped is Status.INTERRUPTED:
             raise Interrupted(factorization)
         if factorization.status in (Status.MAX_ITER, Status.MAX_TIME):
             self._warn_not_converged(factorization.status)
         return factorization
 
+    def _result(self) -> Factorization:
+        if self.stopped is not None:
+            self._settle_for_best()
+        try:
+            return self._best()
+        except KeyboardInterrupt:  # the fit is complete: compute its error nevertheless
+            self.stopped = Status.INTERRUPTED
+            return self._best()
+
     def _best(self) -> Factorization:
         """The start that fits best, with what became of the others."""
         point = self.point
-        residuals = self.data.residual_norms2(point.Wt, point.H)
+        residuals = self.data.errors2(point.Wt, point.H)
         best = int(np.argmin(residuals))
         if self.n_starts == 1:
             only = self._sorted(0, self._factorization(0, residuals[0]))
@@ -264,11 +261,13 @@ class Run:
         Wt, H = self.point.Wt[i], self.point.H[i]
         if self.n_starts > 1:  # else the result would keep all of them
             Wt, H = self.data.kernels.copy(Wt), self.data.kernels.copy(H)
-        Wt, H = self.data.returned(Wt), self.data.returned(H)
+        Wt, H = self.data.results(Wt, H)
         if self.held is not None and self.given is not None:
             # Scaling may have rounded the smallest numbers.
             for F, given, mask in zip((Wt, H), self.given, (self.held.W, self.held.H), strict=True):
                 held = np.flatnonzero(mask)
+                if len(held) == 0:
+                    continue
                 F[held] = tensors.like(given[held].astype(self.data.dtype), F)
         merges = start.merges
         if merges is not None and unit2 != 1:
@@ -289,6 +288,8 @@ class Run:
     def _status(self, i: int) -> Status:
         """How a start ended: one that had converged is not said to have been stopped."""
         start = self.starts[i]
+        if not start.stages:  # it was stopped before its first error was known
+            return self.stopped or Status.DONE
         finished = start.stages[-1].name == "final" and start.status is Status.CONVERGED
         return start.status if finished or self.stopped is None else self.stopped
 
@@ -321,10 +322,19 @@ class Run:
     ) -> bool:
         self._context.close()
         self.limits.close_bar()
+        handled = self._handles(kind, error)
+        if kind is not None and not handled:
+            self.data.release()
+        return handled
+
+    def _handles(self, kind: type[BaseException] | None, error: BaseException | None) -> bool:
+        """Whether a run that was left by an error has a result all the same."""
         if kind is KeyboardInterrupt and self._point is not None:  # else there is nothing to keep
             self.stopped = Status.INTERRUPTED
             self._point.forget_products()
             return True
+        if isinstance(error, Unreadable) and self._point is not None:
+            self._rescue(error)
         if kind is OutOfTime:
             self.stopped = Status.MAX_TIME
             return True
@@ -351,6 +361,10 @@ class Run:
                         self._save(began, loop)
             except KeyboardInterrupt:
                 loop.cut_off()
+            except Unreadable:
+                loop.give_up()
+                self._point = loop.point
+                raise
         return loop
 
     @contextmanager
@@ -393,12 +407,12 @@ class Run:
         self.checkpoint.save(state)
 
     def _restore(self, state: State) -> None:
-        place, arrays = self.data.place, state.arrays
+        place, arrays = self.data.place_pair, state.arrays
         self.limits = replace(self.limits, began=perf_counter() - state.elapsed)
         self.starts = state.starts
-        self._point = self._at(place(arrays["Wt"]), place(arrays["H"]))
+        self._point = self._at(*place(arrays["Wt"], arrays["H"]))
         if "fallback Wt" in arrays:
-            self._fallback = place(arrays["fallback Wt"]), place(arrays["fallback H"])
+            self._fallback = place(arrays["fallback Wt"], arrays["fallback H"])
         self._fallback_objective = state.fallback_objective
         iterated = [stage for stage in self.starts[0].stages if stage.history is not None]
         if iterated:
@@ -447,6 +461,25 @@ class Run:
             self._point = self._at(Wt, H)
         for row in rows:
             self.starts[row].merges = None
+
+    @contextmanager
+    def _rescuing(self) -> Iterator[None]:
+        """Keep the factors where X cannot be read any more."""
+        try:
+            yield
+        except Unreadable as error:
+            self._rescue(error)
+            raise
+
+    def _rescue(self, error: Unreadable) -> None:
+        """Keep what there is when X cannot be read any more: of each number what is known."""
+        self.stopped = Status.INTERRUPTED
+        objectives = np.full(self.n_starts, np.nan)
+        with suppress(Unreadable):
+            self._settle_for_best()
+            objectives = self.data.kernels.to_host(self.point.objective())
+        best = 0 if np.isnan(objectives).all() else int(np.nanargmin(objectives))
+        error.factorization = self._factorization(best, 2 * float(objectives[best]))
 
     def _warn_not_converged(self, status: Status) -> None:
         if status is Status.MAX_TIME:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nmfmerge.datasets.base import Axis, Dataset
+from nmfmerge.lazy_factors import is_mapped
 from nmfmerge.metrics import specificity
 from nmfmerge.result import Factorization
 from nmfmerge.tables import Table
@@ -102,7 +103,7 @@ def name_tables(result: Factorization, data: Dataset) -> list[Table]:
     return [
         _table(table_name(axis, data), axis, _top(result, axis, F, _TOP))
         for axis, F in sides
-        if has_names(axis)
+        if has_names(axis) and not is_mapped(F)
     ]
 
 

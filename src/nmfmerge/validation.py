@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from nmfmerge import tensors
-from nmfmerge.data import DataMatrix, wrap
-from nmfmerge.data.scale import unit_exponent
+from nmfmerge import lazy, tensors
+from nmfmerge.data import DataMatrix, Side, wrap
+from nmfmerge.data.scale import float_type, unit_exponent
 from nmfmerge.foreign import to_compressed, to_numpy
 from nmfmerge.held import Held
 
@@ -28,6 +28,8 @@ def check_X(X: Any, device: Any = None, tf32: bool = False) -> DataMatrix:
     """
     if isinstance(X, DataMatrix):
         return X
+    if lazy.is_lazy(X):
+        return _open_lazy(X, device)
     if not tensors.is_tensor(X):
         matrix, exponent = _check_on_host(X)
         if device is None or tensors.is_host(device):
@@ -45,6 +47,15 @@ def check_X(X: Any, device: Any = None, tf32: bool = False) -> DataMatrix:
         give = data.give
         data.give = lambda A: give(A).to(home)  # type: ignore[method-assign]
     return data
+
+
+def _open_lazy(X: Any, device: Any) -> DataMatrix:
+    if device is not None and not tensors.is_host(device):
+        raise ValueError(
+            f"device={device!r} cannot be used for a Dask array, which is factorized where its "
+            "chunks are: leave it out, or pass X.compute()"
+        )
+    return lazy.open_matrix(X)
 
 
 def _check_on_host(X: Any) -> tuple[Any, int]:
@@ -68,7 +79,9 @@ def _check_on_host(X: Any) -> tuple[Any, int]:
 
 
 def check_X_on_host(X: Any, user: str) -> DataMatrix:
-    """Check data for what works on the CPU alone; results are NumPy arrays."""
+    """Check data for what works on the CPU alone, in memory; results are NumPy arrays."""
+    if lazy.is_lazy(X):
+        raise TypeError(f"X is a Dask array; {user} works in memory: pass X.compute()")
     if tensors.is_tensor(X):
         if not tensors.is_host(X.device):
             raise TypeError(f"X is a tensor on {X.device}; {user} works on the CPU: pass X.cpu()")
@@ -78,6 +91,11 @@ def check_X_on_host(X: Any, user: str) -> DataMatrix:
 
 def check_solver_fits(solver: Any, data: DataMatrix) -> None:
     """Check that the solver can work where X is."""
+    if not solver.on_shards and any(data.defers(side) for side in ("W", "H")):
+        raise ValueError(
+            f"solver={solver.name!r} needs X in memory; for a Dask array use 'accelerated' or "
+            "'hals'"
+        )
     if not solver.on_devices and data.passes_at_once > 1:
         raise ValueError(
             f"solver={solver.name!r} works on the CPU only; on a device use 'accelerated', 'hals' "
@@ -103,7 +121,7 @@ def check_array(name: str, A: Any) -> np.ndarray:
             f"{name} has {A.ndim} dimension(s); expected a 2-D array of rows and columns: use "
             f"{name}.reshape(-1, 1) for a single column"
         )
-    return A.astype(_float_type(A.dtype), copy=False)
+    return A.astype(float_type(A.dtype), copy=False)
 
 
 def check_n_components(n_components: Any, shape: tuple[int, int]) -> int:
@@ -193,7 +211,8 @@ def check_init(init: Any, known: Mapping[str, Any]) -> str | tuple[np.ndarray, n
     if isinstance(init, tuple) and any(isinstance(one, str) for one in init):
         raise TypeError(f"init={_short(init)} is a tuple; give several starts as a list")
     if isinstance(init, tuple | list) and len(init) == 2:
-        return check_factors(init[0], init[1], names=INIT_NAMES)
+        W0, H0 = map(lazy.computed, init)
+        return check_factors(W0, H0, names=INIT_NAMES)
     words = ", ".join(repr(word) for word in known)
     raise TypeError(
         f"init={_short(init)} is a {type(init).__name__}; expected one of {words}, or a pair of "
@@ -227,6 +246,18 @@ def check_hold(hold: Any, init: Any, r: int) -> Held | None:
     else:
         W = H = check_indices("hold", hold, r)
     return Held.of(r, W, H) if W or H else None
+
+
+def check_held_fits(held: Held | None, data: DataMatrix) -> None:
+    """Check that the factor of which components are held is at hand."""
+    sides: tuple[Side, Side] = ("W", "H")
+    for side in sides:
+        if held is not None and data.defers(side) and getattr(held, side).any():
+            short = "H" if side == "W" else "W"
+            raise ValueError(
+                f"hold names components of {side}, which is not held in memory for a Dask array "
+                f"that is chunked like this: use hold={{{short!r}: indices}}"
+            )
 
 
 def check_indices(name: str, value: Any, r: int) -> list[int]:
@@ -369,12 +400,7 @@ def _check_sparse(X: Any) -> Any:
         raise TypeError("X is complex; NMF needs real values: take abs(X)")
     if X.ndim != 2:
         raise ValueError(f"X has {X.ndim} dimension(s); expected a 2-D sparse matrix")
-    return to_compressed("X", X, _float_type(X.dtype))
-
-
-def _float_type(dtype: np.dtype) -> type:
-    """Half precision and float32 become float32, the rest float64, in native byte order."""
-    return np.float32 if dtype.kind == "f" and dtype.itemsize <= 4 else np.float64
+    return to_compressed("X", X, float_type(X.dtype))
 
 
 def _first(X: Any, wrong: Callable[[np.ndarray], np.ndarray]) -> str:

@@ -105,6 +105,23 @@ def test_limits_of_blas_end_with_an_error(four_blas_threads):
     assert present(four_blas_threads) == {4}
 
 
+def test_blas_is_free_after_a_fit_in_a_thread_that_lives_on(four_blas_threads):
+    """And before: whoever has set the threads of BLAS first does not keep others from it."""
+    blas = four_blas_threads
+    with ThreadPoolExecutor(1) as pool:
+
+        def fit():
+            with blas.at_most(2):
+                return present(blas)
+
+        assert pool.submit(fit).result() == {2}
+        assert present(blas) == {4}
+        with blas.at_most(1):
+            assert present(blas) == {1}
+            assert pool.submit(fit).result() == {1}
+        assert present(blas) == {4}
+
+
 def test_a_child_process_is_free_of_the_limits_of_its_parent(four_blas_threads):
     blas = four_blas_threads
     with blas.at_most(1):

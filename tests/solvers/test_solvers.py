@@ -55,7 +55,7 @@ def run(request):
             pytest.skip(f"{solver} works on the CPU only")
         tol = options.pop("tol", 0.0)
         limits = Limits(**{"max_iter": 50, **options})
-        point = Point(data, data.place(Wt[None]), data.place(H[None]))
+        point = Point(data, data.place(Wt[None], "W"), data.place(H[None], "H"))
         loop = Loop(SOLVERS[solver], point, stage="final", tol=tol, limits=limits)
         (outcome,) = loop.run()
         return End(loop.point), outcome

@@ -18,10 +18,12 @@ from nmfmerge.datasets.base import Dataset
 from nmfmerge.folder import Fit
 from nmfmerge.io.errors import one_line
 from nmfmerge.io.options import OPTIONS
+from nmfmerge.io.sample import sample_digest
 from nmfmerge.origin import digest, now, versions
 from nmfmerge.pipeline import nmf_merge
 from nmfmerge.progress import ProgressBar
 from nmfmerge.result import Factorization
+from nmfmerge.thinned import thinned
 
 OK, NOT_CONVERGED = 0, 3
 _DRAWINGS = 24  # figures, each drawn and stored, and sections of a report, about
@@ -59,9 +61,12 @@ def reading_options(given: argparse.Namespace) -> dict[str, Any]:
 
 
 def how_made(
-    given: argparse.Namespace, options: list[str], settings: dict[str, Any]
+    given: argparse.Namespace, options: list[str], settings: dict[str, Any], whole: bool = True
 ) -> dict[str, Any]:
-    """How a command makes a fit of a file, enough to repeat it; ``options`` as they are typed."""
+    """How a command makes a fit of a file, enough to repeat it; ``options`` as they are typed.
+
+    The file is recognised by a hash of the ``whole`` of it, or of samples of it.
+    """
     command = ["nmfmerge", given.command, str(given.file), *options, *reading_words(given)]
     return {
         "title": given.file.name,
@@ -70,9 +75,15 @@ def how_made(
         "settings": settings,
         "reading": reading_options(given),
         "versions": versions(),
-        "data_sha256": digest(given.file),
+        **({"data_sha256": digest(given.file)} if whole else _sampled(given.file)),
         "date": now(),
     }
+
+
+def _sampled(file: Path) -> dict[str, str]:
+    if not file.exists():
+        raise FileNotFoundError(f"{file} was not found: check its name and folder")
+    return {"data_sample_sha256": sample_digest(file)}
 
 
 def reading_words(given: argparse.Namespace) -> list[str]:
@@ -102,7 +113,7 @@ def pages(fit: Fit, bar: ProgressBar | None = None) -> dict[str, str | bytes]:
     from nmfmerge.report import page  # the drawing library loads for a second
     from nmfmerge.report.figures import draw
 
-    fit = _printable(fit)
+    fit = _printable(thinned(fit))
     files: dict[str, str | bytes] = {}
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # names in scripts the font lacks
@@ -148,6 +159,7 @@ def verdict_text(fit: Fit) -> str:
     """What the report says first, for the terminal."""
     from nmfmerge.report.verdict import verdict
 
+    fit = thinned(fit)
     said = verdict(fit.result, fit.about, fit.path)
     return "".join(f"\n{topic}: {sentence}" for topic, sentence in said)
 

@@ -4,6 +4,7 @@ import argparse
 import shlex
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace as replace_fields
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from nmfmerge.cli.common import (
     add_reading,
     how_made,
     pages_or_nothing,
-    reading_options,
     summary,
     tell,
     verdict_text,
@@ -39,12 +39,26 @@ from nmfmerge.cli.settings import (
     setting_words,
     settle_starts,
 )
+from nmfmerge.cli.streaming import (
+    add_streaming,
+    how_streamed,
+    in_words,
+    left_out_words,
+    most_of_a_factor,
+    open_data,
+    streaming,
+    streaming_words,
+    streams,
+)
 from nmfmerge.cli.unfinished import Unfinished
+from nmfmerge.data import Unreadable
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.export.of_fit import Exports
 from nmfmerge.folder import Fit, FolderError, check_output, is_fit, write
 from nmfmerge.folder import read as read_folder
-from nmfmerge.io import read
+from nmfmerge.io.errors import one_line
+from nmfmerge.lazy import is_lazy
+from nmfmerge.lazy_factors import computed
 from nmfmerge.pipeline import nmf_merge
 from nmfmerge.progress import ProgressBar
 from nmfmerge.result import Factorization
@@ -69,6 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="go on with a run that was interrupted, if there is one",
     )
+    add_streaming(parser)
     add_reading(parser)
 
 
@@ -76,7 +91,8 @@ def run(given: argparse.Namespace) -> int:
     """Fit, or go on with a fit, and write it."""
     output = given.output or Path(f"{given.file.name}.nmf")
     settle_starts(given)
-    about = how_made(given, [*setting_words(given), *export_words(given)], chosen_settings(given))
+    words = [*setting_words(given), *export_words(given), *streaming_words(given)]
+    about = how_made(given, words, chosen_settings(given), whole=not streams(given))
     unfinished = Unfinished(output)
     if not unfinished.exists() and (fit := _earlier_fit(given, output, about)):
         return _tell_finished(given, output, fit)
@@ -91,12 +107,19 @@ def run(given: argparse.Namespace) -> int:
         check_output(output, replace)
         if not given.resume:
             unfinished.clear()
-        compares = not (given.no_compare or given.no_report)
-        with fit_bar(given.n_extra != 0, compares, not given.no_report) as bar:
+        compares = not (given.no_compare or given.no_report or streams(given))
+        with (
+            fit_bar(given.n_extra != 0, compares, not given.no_report, streams(given)) as bar,
+            streaming(given),
+        ):
             bar.enter("reading")
-            data = read(given.file, **reading_options(given))
+            data = open_data(given)
             check_exports(given, data, given.n_components, requested(given))
             result = _fit(given, data, unfinished, bar)
+            if streams(given):
+                about |= how_streamed(given, data)
+                result = _with_all_factors(given, result, unfinished, bar)
+                data = replace_fields(data, X=None)
             if compares and result.converged:
                 about |= _compared(given, data, result, bar)
             fit = Fit(result, data, about)
@@ -111,7 +134,8 @@ def run(given: argparse.Namespace) -> int:
         if result.converged:
             unfinished.clear()
     said = "" if given.no_report else verdict_text(fit)
-    text = f"{result}{said}\nwritten to {output}{exports.remarks}"
+    left_out = left_out_words(output) if streams(given) else ""
+    text = f"{result}{said}\nwritten to {output}{exports.remarks}{left_out}"
     return _tell(given, output, result, text, about)
 
 
@@ -164,6 +188,27 @@ def _fit(
     except Interrupted:
         _advise_to_resume(unfinished, bar)
         raise
+    except Unreadable as error:
+        _advise_to_resume(unfinished, bar)
+        why = in_words(error, given)
+        raise FolderError(f"{given.file} could not be read to the end: {why}") from error
+
+
+def _with_all_factors(
+    given: argparse.Namespace, result: Factorization, unfinished: Unfinished, bar: ProgressBar
+) -> Factorization:
+    """The result of data that are streamed, with the factor that is computed from the other."""
+    bar.enter("factors", text=f"computing {'H' if is_lazy(result.H) else 'W'}")
+    try:
+        return computed(result, unfinished.folder, most_of_a_factor(given), bar.part)
+    except KeyboardInterrupt:
+        _advise_to_resume(unfinished, bar)
+        raise
+    except Exception as error:  # whatever reading a chunk raises, here or on a worker
+        _advise_to_resume(unfinished, bar)
+        raise FolderError(
+            f"{given.file} could not be read once more after the fit ({one_line(error)})"
+        ) from error
 
 
 def _advise_to_resume(unfinished: Unfinished, bar: ProgressBar) -> None:
@@ -229,7 +274,8 @@ def _tell(
 def _identity(about: dict[str, Any]) -> dict[str, Any]:
     """What decides the result of a fit: data, how they are read, and all settings but limits."""
     settings = {"n_init": 1} | about.get("settings", {})  # there were fits without this setting
-    reading = {"reading": about.get("reading", {}), "data": about.get("data_sha256")}
+    data = about.get("data_sha256", about.get("data_sample_sha256"))
+    reading = {"reading": about.get("reading", {}), "data": data}
     return reading | {name: settings[name] for name in settings if name not in LIMITS}
 
 

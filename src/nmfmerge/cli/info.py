@@ -1,12 +1,16 @@
 """Say what a data file holds, and what about it would trouble a fit."""
 
 import argparse
+import shlex
 from pathlib import Path
 from typing import Any
 
 from nmfmerge.cli.common import OK, add_reading, reading_options, tell
 from nmfmerge.cli.messages import in_options
+from nmfmerge.cli.streaming import suggested
 from nmfmerge.io import describe, read
+from nmfmerge.io.errors import TooLarge
+from nmfmerge.io.lazy import can_stream, on_disk
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,18 +20,52 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Read and describe."""
-    facts = describe(read(given.file, **reading_options(given)))
+    """Read and describe; of a file that is too large to be read, say what can be seen."""
+    options = reading_options(given)
+    try:
+        facts = describe(read(given.file, **options))
+    except TooLarge as error:
+        if not can_stream(given.file, **options):
+            raise
+        facts = _unread(given.file, options, str(error))
     facts["problems"] = [in_options(problem, given) for problem in facts["problems"]]
     tell(given, facts, _text(given.file, facts))
     return OK
 
 
+def _unread(file: Path, options: dict[str, Any], why: str) -> dict[str, Any]:
+    """What is known of a file that can be streamed, without reading its values."""
+    options = {name: value for name, value in options.items() if name != "max_memory"}
+    found = on_disk(file, **options)
+    stored = found.stored
+    sides = [found.rows.label if found.rows else "row"]
+    sides.append(found.columns.label if found.columns else "column")
+    turn = slice(None, None, -1 if options.get("transpose") else 1)
+    fit = shlex.join(["nmfmerge", "fit", str(file), "-r", "20"])
+    return {
+        "name": file.name,
+        "shape": list(stored.shape)[turn],
+        "kind": "sparse" if stored.sparse else "dense",
+        "dtype": str(stored.dtype),
+        "stored": stored.n_stored,
+        "chunks": None if stored.sparse else list(stored.chunks)[turn],
+        "megabytes": stored.nbytes / 1e6,
+        "rows": sides[turn][0],
+        "columns": sides[turn][1],
+        "can_be_streamed": True,
+        "problems": [
+            f"{why.split(':')[0]}: stream it with {fit} {suggested()}, or on a cluster with "
+            "--scheduler."
+        ],
+    }
+
+
 def _text(file: Path, facts: dict[str, Any]) -> str:
     lines = [str(file)]
     for name, value in facts.items():
-        if name != "problems":
+        if name != "problems" and value is not None:
             shown = f"{value:.6g}" if isinstance(value, float) else value
+            shown = "yes" if value is True else shown
             lines.append(f"  {name.replace('_', ' '):<20} {shown}")
     lines += [f"careful: {problem}" for problem in facts["problems"]]
     return "\n".join(lines)

@@ -60,9 +60,10 @@ def run(given: argparse.Namespace) -> int:
     check_output(output, replace=given.force)
     data = data_again(fit, given.data)
     if data is None:
+        why = "were streamed" if "streamed" in fit.about else "are not there unchanged"
         raise FolderError(
-            f"the data of {given.folder} ({fit.about.get('file')}) are not there unchanged: name "
-            "their file with --data"
+            f"the data of {given.folder} ({fit.about.get('file')}) {why}: name their file with "
+            "--data"
         )
     check_exports(given, data, len(H))
     bar = merge_bar()

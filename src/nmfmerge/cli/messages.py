@@ -12,6 +12,7 @@ from nmfmerge.io.options import OPTIONS
 
 _OPTION = {name: "--" + name.replace("_", "-") for name in (*OPTIONS, "max_penalty")} | FLAGS
 _OPTION |= {"n_max": "--max", "n_min": "--min", "port": "--port", "tables": "--tables"}
+_OPTION |= {"memory": "--memory"}
 _NAMES = "|".join(sorted(_OPTION, key=len, reverse=True))
 _GIVEN = re.compile(rf"(?<![\w-])({_NAMES})=(True|False|(?=[^\s;:,.)]))?")
 _BARE = re.compile(rf"(?<![\w-])({'|'.join(n for n in _OPTION if '_' in n)}|tol)(?![\w=])")

@@ -6,11 +6,13 @@ STANDARD = "standard NMF, to compare"
 FEWER, MORE = "one fewer", "one more"  # as `alternatives.neighbours` calls them
 
 
-def fit_bar(merges: bool, compares: bool, draws: bool) -> ProgressBar:
-    """The bar of a fit, with what is compared and drawn after it."""
+def fit_bar(merges: bool, compares: bool, draws: bool, streams: bool = False) -> ProgressBar:
+    """The bar of a fit, with what is computed, compared and drawn after it."""
     plan = {"reading": 4.0, "compiling": 6.0} | section_stages(
         "", MERGED if merges else PLAIN, 60.0
     )
+    if streams:
+        plan["factors"] = 6.0
     if compares:
         plan |= section_stages(STANDARD, PLAIN, 12.0) if merges else {}
         for name in (FEWER, MORE):

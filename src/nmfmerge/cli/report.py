@@ -27,6 +27,8 @@ def run(given: argparse.Namespace) -> int:
         with replacing(file) as opened:
             opened.write(content.encode() if isinstance(content, str) else content)
     page = given.folder / "report.html"
-    missing = "" if data else " (without the residual: the data file is not there unchanged)"
+    streamed = "the data were streamed" if "streamed" in fit.about else None
+    why = streamed or "the data file is not there unchanged"
+    missing = "" if data else f" (without the residual: {why})"
     tell(given, {"report": str(page), "with_data": data is not None}, f"written to {page}{missing}")
     return OK

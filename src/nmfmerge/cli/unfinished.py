@@ -25,6 +25,8 @@ class Unfinished:
             self.checkpoint, scratch_file(self.checkpoint), Lock(self.checkpoint).path,
             self._lock.path,
         }  # fmt: skip
+        self._factors = {self.folder / f"{name}.npy" for name in "WH"}  # too large for memory
+        self._ours |= self._factors
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -34,6 +36,8 @@ class Unfinished:
             self._refuse_others()
             yield
         finally:
+            for file in self._factors:
+                file.unlink(missing_ok=True)
             if not self.checkpoint.exists():
                 self.clear()
             self._lock.release()

@@ -2,12 +2,22 @@
 
 from typing import Any
 
-from nmfmerge.data.base import Array, DataMatrix
+from nmfmerge.data.base import Array, DataMatrix, Side, Unreadable
 from nmfmerge.data.dense import DenseData
 from nmfmerge.data.sparse import SparseData
 from nmfmerge.data.svd import Check, TruncatedSVD
 
-__all__ = ["Array", "Check", "DataMatrix", "DenseData", "SparseData", "TruncatedSVD", "wrap"]
+__all__ = [
+    "Array",
+    "Check",
+    "DataMatrix",
+    "DenseData",
+    "Side",
+    "SparseData",
+    "TruncatedSVD",
+    "Unreadable",
+    "wrap",
+]
 
 
 def wrap(X: Any, unit_exponent: int = 0) -> DataMatrix:

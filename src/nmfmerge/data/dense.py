@@ -1,12 +1,13 @@
 """X as a dense array, C- or Fortran-ordered, used as it lies in memory."""
 
-from typing import Any, Literal
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
 from scipy.linalg import svd as lapack_svd
 
-from nmfmerge.data.base import DataMatrix
+from nmfmerge.data.base import DataMatrix, Side
 from nmfmerge.data.digest import digest
 from nmfmerge.data.scale import split_scale
 from nmfmerge.data.svd import Check, TruncatedSVD
@@ -27,9 +28,16 @@ class DenseData(DataMatrix):
         if not (X.flags.c_contiguous or X.flags.f_contiguous):
             X = np.ascontiguousarray(X)
         self.X, self.scale = split_scale(X, unit_exponent)
-        squares = sum(_squares(block) for block in _float64_blocks(self.X))
-        self.norm2 = squares * self.scale**2
-        self.mean = float(self.X.mean(dtype=np.float64)) * self.scale
+
+    @cached_property
+    def norm2(self) -> float:  # type: ignore[override]
+        """‖X‖²."""
+        return sum(_squares(block) for block in _float64_blocks(self.X)) * self.scale**2
+
+    @cached_property
+    def mean(self) -> float:  # type: ignore[override]
+        """Mean of X."""
+        return float(self.X.mean(dtype=np.float64)) * self.scale
 
     @staticmethod
     def accepts(X: Any) -> bool:
@@ -54,11 +62,12 @@ class DenseData(DataMatrix):
         """All of a cross product, unless our own threads share it."""
         return 0.0 if self._threads(r, n_starts) > 1 else 2.0 * n_starts * r * self.X.size
 
-    def cross(self, side: Literal["W", "H"], F: Any, out: Any) -> Any:
+    def cross(self, side: Side, F: Any, out: Any = None) -> Any:
         """The cross product of all starts; in a fit from several, each thread has a part of X.
 
         BLAS has one thread then: its own wait by spinning, on cores that the sweeps need.
         """
+        out = self._room(side, F) if out is None else out
         if self._threads(F.shape[1], len(F)) < 2:
             return super().cross(side, F, out)
         X = self.X.T if side == "W" else self.X

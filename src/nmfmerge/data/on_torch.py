@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from nmfmerge.data.base import Array, DataMatrix
+from nmfmerge.data.base import Array, DataMatrix, Side
 from nmfmerge.data.dense import DenseData
 from nmfmerge.data.scale import IN_PLACE
 from nmfmerge.data.sparse import SparseData
@@ -125,7 +125,7 @@ class TorchData(DataMatrix):
         """None on the host."""
         return 0.0
 
-    def place(self, F: np.ndarray) -> Array:
+    def place(self, F: np.ndarray, side: Side = "W") -> Array:
         """A factor in the precision of X, where X is."""
         F = np.ascontiguousarray(F, dtype=self.dtype)
         return torch.from_numpy(F).to(self.X.device, copy=True)
@@ -134,9 +134,9 @@ class TorchData(DataMatrix):
         """A factor of X from one of X / unit²."""
         return self.give(F if self.unit == 1 else F * self.unit)
 
-    def shown(self, F: Array) -> Array:
-        """A copy of a factor of X, which may be changed: tensors cannot be read-only."""
-        return self.give(F * self.unit)
+    def shown(self, Wt: Array, H: Array) -> tuple[Array, Array]:
+        """Copies of factors of X, which may be changed: tensors cannot be read-only."""
+        return self.give(Wt * self.unit), self.give(H * self.unit)
 
     def half(self, axis: int, first: int) -> DataMatrix:
         """Every other row (axis 0) or column (axis 1) of X, on the host."""

@@ -13,6 +13,11 @@ import numpy as np
 IN_PLACE = {np.dtype(np.float32): 20, np.dtype(np.float64): 100}
 
 
+def float_type(dtype: np.dtype) -> np.dtype:
+    """What X is converted to: half precision and float32 to float32, the rest to float64."""
+    return np.dtype(np.float32 if dtype.kind == "f" and dtype.itemsize <= 4 else np.float64)
+
+
 def unit_exponent(largest: float) -> int:
     """The k for which largest / 4ᵏ lies in [1/4, 1); 0 for a zero matrix."""
     return (math.frexp(largest)[1] + 1) // 2

@@ -1,5 +1,6 @@
 """X as a SciPy sparse matrix or array, CSR or CSC; it is neither copied nor made dense."""
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,18 +17,31 @@ _THIN = 32  # components, up to which our own Gram is as fast as that of BLAS
 
 
 class SparseData(DataMatrix):
-    """A CSR or CSC matrix as a data matrix; only its stored values are read."""
+    """A CSR or CSC matrix as a data matrix; only its stored values are read.
 
-    def __init__(self, X: Any, unit_exponent: int = 0) -> None:
+    Matrices that are used by turns may share the room for their products, ``scratch``.
+    """
+
+    def __init__(
+        self, X: Any, unit_exponent: int = 0, scratch: dict[str, np.ndarray] | None = None
+    ) -> None:
         super().__init__(X, unit_exponent)
         self.X = X
         self.values, self.scale = split_scale(X.data, unit_exponent)
-        total = float(self.values.sum(dtype=np.float64)) * self.scale
-        squares = float(np.einsum("i,i->", self.values, self.values, dtype=np.float64))
-        self.mean = total / (X.shape[0] * X.shape[1])
-        self.norm2 = squares * self.scale**2
         self._line_bounds, self._place_bounds = self._shares()
-        self._scratch: dict[str, np.ndarray] = {}
+        self._scratch: dict[str, np.ndarray] = {} if scratch is None else scratch
+
+    @cached_property
+    def norm2(self) -> float:  # type: ignore[override]
+        """‖X‖²."""
+        squares = float(np.einsum("i,i->", self.values, self.values, dtype=np.float64))
+        return squares * self.scale**2
+
+    @cached_property
+    def mean(self) -> float:  # type: ignore[override]
+        """Mean of X."""
+        total = float(self.values.sum(dtype=np.float64)) * self.scale
+        return total / (self.shape[0] * self.shape[1])
 
     @staticmethod
     def accepts(X: Any) -> bool:
@@ -85,8 +99,7 @@ class SparseData(DataMatrix):
         F: np.ndarray,
         out: np.ndarray,
     ) -> np.ndarray:
-        source = self._buffer(known, (F.shape[1], len(F)))
-        source[:] = F.T
+        source = self._transposed(known, F)
         target = self._buffer(wanted, (out.shape[1], len(F)))
         self._in_threads(kernel, bounds, source, target)
         np.multiply(target.T, target.dtype.type(self.scale), out=out)
@@ -95,6 +108,16 @@ class SparseData(DataMatrix):
     def _in_threads(self, kernel: Any, bounds: list[int], *arguments: Any) -> None:
         X = self.X
         in_threads(kernel, bounds, X.indptr, X.indices, self.values, *arguments)
+
+    def _transposed(self, name: str, F: np.ndarray) -> np.ndarray:
+        """A factor row by row; one that cannot change is laid out once for several products."""
+        if F.flags.writeable:
+            source = self._buffer(name, (F.shape[1], len(F)))
+            source[:] = F.T
+            return source
+        if self._scratch.get("fixed") is not F:
+            self._scratch["fixed"], self._scratch["laid out"] = F, np.ascontiguousarray(F.T)
+        return self._scratch["laid out"]
 
     def _buffer(self, name: str, shape: tuple[int, int]) -> np.ndarray:
         """A kept array, so that iterations allocate nothing of the size of a factor."""
@@ -108,6 +131,8 @@ class SparseData(DataMatrix):
         X = self.X
         n_places = X.shape[1] if X.format == "csr" else X.shape[0]
         shares = available_threads() if X.nnz > _WORTH_SHARING else 1
+        if shares == 1:
+            return [0, len(X.indptr) - 1], [0, n_places]
         targets = np.linspace(0, X.nnz, shares + 1)[1:-1]
         filled = np.cumsum(np.bincount(X.indices, minlength=n_places))
         lines = np.searchsorted(X.indptr, targets).tolist()

@@ -8,6 +8,7 @@ small singular values keep their digits (Baglama & Reichel 2005 describe the kin
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import qr
@@ -31,9 +32,9 @@ _RESTARTS = 1000
 class TruncatedSVD:
     """Singular triplets X ≈ U diag(s) Vᵀ, with the vectors as rows: ``Ut`` r × m, ``Vt`` r × n."""
 
-    Ut: np.ndarray
+    Ut: Any  # arrays, or where X is in chunks one of them in shards
     s: np.ndarray
-    Vt: np.ndarray
+    Vt: Any
 
     @classmethod
     def signed(cls, Ut: np.ndarray, s: np.ndarray, Vt: np.ndarray) -> "TruncatedSVD":

@@ -31,7 +31,7 @@ from nmfmerge.metrics import next_merges, shares
 from nmfmerge.origin import now, versions
 from nmfmerge.ranks import RankPath, rank_path
 from nmfmerge.result import Factorization
-from nmfmerge.validation import check_X
+from nmfmerge.validation import check_X_on_host
 
 N_VALUES = 5  # generalized singular values that are shown
 _REST = 0.2  # seconds at one solution after which its pairs and missing features are computed
@@ -73,7 +73,7 @@ class Session:
         self.title = title or data.name
         self.about = about or {}
         self.place = place or Place(Path())
-        self.matrix = check_X(data.X)
+        self.matrix = check_X_on_host(data.X, "the explorer")
         self.overview = Overview(data.X)
         self.state = State()
         self.starts: dict[int, Factorization] = {} if start is None else {OPENED: start}

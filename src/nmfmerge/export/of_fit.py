@@ -4,8 +4,9 @@ from collections.abc import Collection
 from pathlib import Path
 
 from nmfmerge.export.base import Source
-from nmfmerge.export.registry import write_all
+from nmfmerge.export.registry import suitable, write_all
 from nmfmerge.folder import Fit
+from nmfmerge.lazy_factors import is_mapped
 
 
 class Exports:
@@ -17,10 +18,17 @@ class Exports:
         known = file if is_known else None  # else it is not there, or not as it was
         self._source = Source(fit.result.numpy(), fit.data, known, fit.about)
         self._requested = requested
+        self._too_large = is_mapped(fit.result.W) or is_mapped(fit.result.H)
         self.left_out: dict[str, str] = {}
 
     def __call__(self, folder: Path) -> None:
         """Write all that suits the data into a folder."""
+        if self._too_large:
+            self.left_out = {
+                export.name: f"{export.description}; a factor is too large for memory"
+                for export in suitable(self._source.data, self._requested)
+            }
+            return
         self.left_out = write_all(folder, self._source, self._requested, keep_going=True)
 
     @property

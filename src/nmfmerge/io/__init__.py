@@ -2,6 +2,15 @@
 
 from nmfmerge.io.errors import FormatError, MissingLibrary, ReadingWarning
 from nmfmerge.io.inspect import describe
+from nmfmerge.io.lazy import open_lazily
 from nmfmerge.io.registry import FORMATS, read
 
-__all__ = ["FORMATS", "FormatError", "MissingLibrary", "ReadingWarning", "describe", "read"]
+__all__ = [
+    "FORMATS",
+    "FormatError",
+    "MissingLibrary",
+    "ReadingWarning",
+    "describe",
+    "open_lazily",
+    "read",
+]

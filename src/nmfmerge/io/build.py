@@ -56,25 +56,30 @@ def check_matrix(path: Path, X: Any, memory: Memory) -> Any:
     """Check that X is a matrix of real numbers; a sparse one becomes CSR."""
     if not sp.issparse(X):
         X = np.asarray(X)
-    if X.dtype.kind == "c":
+    check_kind(path, X.dtype, X.shape)
+    return _canonical(X, memory) if sp.issparse(X) else X
+
+
+def check_kind(path: Path, dtype: Any, shape: tuple[int, ...]) -> None:
+    """Check that an array of this type and shape is a matrix of real numbers."""
+    if dtype.kind == "c":
         raise FormatError(f"{path} holds complex numbers: store their absolute values")
-    if X.dtype.kind not in "fiub":
-        raise FormatError(f"{path} holds {X.dtype} values, not numbers: store a numeric matrix")
-    if X.ndim == 3:
+    if dtype.kind not in "fiub":
+        raise FormatError(f"{path} holds {dtype} values, not numbers: store a numeric matrix")
+    if len(shape) == 3:
         raise FormatError(
-            f"{path} holds an array of 3 dimensions, {size_in_words(X.shape)}: name the two that "
+            f"{path} holds an array of 3 dimensions, {size_in_words(shape)}: name the two that "
             "are pixels with pixel_axes='0,1', or reshape it to a matrix and store that"
         )
-    if X.ndim != 2:
+    if len(shape) != 2:
         raise FormatError(
-            f"{path} holds an array of {X.ndim} dimension(s), {size_in_words(X.shape)}: reshape it "
-            "to a matrix of rows and columns and store that"
+            f"{path} holds an array of {len(shape)} dimension(s), {size_in_words(shape)}: reshape "
+            "it to a matrix of rows and columns and store that"
         )
-    if 0 in X.shape:
+    if 0 in shape:
         raise FormatError(
-            f"{path} holds an empty matrix, {size_in_words(X.shape)}: store one with entries"
+            f"{path} holds an empty matrix, {size_in_words(shape)}: store one with entries"
         )
-    return _canonical(X, memory) if sp.issparse(X) else X
 
 
 def _canonical(X: Any, memory: Memory) -> Any:

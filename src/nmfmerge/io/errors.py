@@ -8,6 +8,10 @@ class FormatError(ValueError):
     """A file does not hold what its format promises; the message says what to do."""
 
 
+class TooLarge(FormatError):
+    """A file needs more memory than it may take."""
+
+
 class MissingLibrary(FormatError):
     """A format needs a library that is not installed; the message has the command."""
 

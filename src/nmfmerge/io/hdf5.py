@@ -22,23 +22,29 @@ def read_hdf5(
     h5py = library("h5py", path.suffix, "h5py", "hdf5")
     check_heaps(path)
     with h5py.File(path, "r") as file:
-        shapes: dict[str, tuple[int, ...]] = {}
-
-        def note(name: str, item: Any) -> None:
-            if isinstance(item, h5py.Dataset) and item.dtype.kind in "fiubc":
-                shapes[name] = item.shape
-
-        file.visititems(note)  # which does not follow links to other files
-        variable = variable.strip("/") if variable else None
-        if not shapes or (variable and variable not in shapes):
-            refuse_links(path, file, [variable] if variable else file)
-        X = load(path, file[choose(path, shapes, variable)], memory)
+        X = load(path, file[choose_dataset(path, file, variable)], memory)
         return build(path, X, memory=memory, pixel_axes=pixel_axes)
+
+
+def choose_dataset(path: Path, file: Any, variable: str | None) -> str:
+    """The name of the dataset to read of an open HDF5 file."""
+    h5py = library("h5py", path.suffix, "h5py", "hdf5")
+    shapes: dict[str, tuple[int, ...]] = {}
+
+    def note(name: str, item: Any) -> None:
+        if isinstance(item, h5py.Dataset) and item.dtype.kind in "fiubc":
+            shapes[name] = item.shape
+
+    file.visititems(note)  # which does not follow links to other files
+    variable = variable.strip("/") if variable else None
+    if not shapes or (variable and variable not in shapes):
+        refuse_links(path, file, [variable] if variable else file)
+    return choose(path, shapes, variable)
 
 
 def load(path: Path, dataset: Any, memory: Memory) -> Any:
     """The values of a dataset that stands in the file itself and fits into memory."""
-    memory.needs(_size(path, dataset))
+    memory.needs(dataset_size(path, dataset))
     return dataset[()]
 
 
@@ -55,7 +61,7 @@ def _tree_size(path: Path, group: Any, name: str, depth: int) -> int:
     item = group[name]
     _check_attributes(item)
     if hasattr(item, "shape"):
-        return _size(path, item)
+        return dataset_size(path, item)
     return sum(_tree_size(path, item, inner, depth + 1) for inner in item)
 
 
@@ -80,8 +86,11 @@ def refuse_links(path: Path, group: Any, names: Iterable[str]) -> None:
             )
 
 
-def _size(path: Path, dataset: Any) -> int:
-    """Bytes of a dataset in memory, and of a chunk of it where that is larger."""
+def dataset_size(path: Path, dataset: Any) -> int:
+    """Bytes of a dataset in memory, and of a chunk of it where that is larger.
+
+    One that stands in another file is refused.
+    """
     elsewhere = dataset.external or []
     if dataset.is_virtual:
         elsewhere = [source for source in dataset.virtual_sources() if source.file_name != "."]

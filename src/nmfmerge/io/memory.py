@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from nmfmerge.io.errors import FormatError
+from nmfmerge.io.errors import FormatError, TooLarge
 from nmfmerge.io.parts import files_of
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
@@ -42,16 +42,16 @@ class Memory:
     def needs(self, size: float) -> None:
         """Refuse to go on where ``size`` bytes are more than the limit."""
         if size > self.limit:
-            raise FormatError(
-                f"{self.path} needs {_shown(size)} of memory and the limit is "
-                f"{_shown(self.limit)}: check that the file is not damaged, or read it all the "
+            raise TooLarge(
+                f"{self.path} needs {shown_size(size)} of memory and the limit is "
+                f"{shown_size(self.limit)}: check that the file is not damaged, or read it all the "
                 f'same with max_memory="{_enough(size)}"'
             )
 
     def unpacks_beyond(self) -> FormatError:
         """The error for a file that unpacks to more than the limit; how much more is not known."""
         return FormatError(
-            f"{self.path} unpacks to more memory than the limit of {_shown(self.limit)}: check "
+            f"{self.path} unpacks to more memory than the limit of {shown_size(self.limit)}: check "
             "that the file is not damaged, or read it all the same with a larger limit, such as "
             f'max_memory="{_enough(2 * self.limit)}"'
         )
@@ -108,16 +108,19 @@ def memory_for(path: Path, max_memory: str | float | None) -> Memory:
     return Memory(path, min(machine_memory() // 2, max(_SMALL_FILE, _MAX_RATIO * _on_disk(path))))
 
 
-def parse_size(text: str | float) -> int:
-    """Bytes of a size such as ``"8GB"``, ``"500 MB"``, ``"1.5GiB"`` or a number of bytes."""
+def parse_size(text: str | float, name: str = "max_memory") -> int:
+    """Bytes of a size such as ``"8GB"``, ``"500 MB"``, ``"1.5GiB"`` or a number of bytes.
+
+    ``name`` is that of the argument, for messages.
+    """
     found = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)(?:e\+?(\d+))?\s*([kmgt]?)(i?)b?\s*",
                          str(text).lower(), re.ASCII)  # fmt: skip
     if not found or (found[4] and not found[3]):
-        raise ValueError(f"max_memory={text!r} is not a size: write one such as '8GB' or '500MB'")
+        raise ValueError(f"{name}={text!r} is not a size: write one such as '8GB' or '500MB'")
     factor = (_BINARY_UNITS if found[4] else _UNITS)[found[3]]
     size = float(found[1]) * 10.0 ** min(int(found[2] or 0), 30) * factor
     if size < 1:
-        raise ValueError(f"max_memory={text!r} is no memory at all: write a size such as '8GB'")
+        raise ValueError(f"{name}={text!r} is no memory at all: write a size such as '8GB'")
     return int(size)
 
 
@@ -138,7 +141,8 @@ def _on_disk(path: Path) -> int:
     return sum(file.stat().st_size for file in files_of(path))
 
 
-def _shown(size: float) -> str:
+def shown_size(size: float) -> str:
+    """A number of bytes in words."""
     unit, letter = next(
         ((unit, letter) for letter, unit in reversed(_UNITS.items()) if size >= unit), (1, "")
     )

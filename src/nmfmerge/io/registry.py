@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.io.adjust import ADJUSTMENTS, adjust
@@ -28,6 +28,7 @@ from nmfmerge.io.tenx import is_10x, read_10x, read_h5
 from nmfmerge.io.text import read_text
 from nmfmerge.io.zarrs import is_zarr, read_zarr
 
+_Read = TypeVar("_Read")
 _ARRAY = ("variable", "pixel_axes")
 _IMAGE = ("channel",)
 _SOUND = ("window", "hop", "channel")
@@ -198,11 +199,12 @@ def read(path: str | os.PathLike[str], **options: Any) -> Dataset:
     adjustments = {name: given.pop(name) for name in ADJUSTMENTS if name in given}
     transposed = given.pop("transpose", False)
     memory = memory_for(path, given.pop("max_memory", None))
-    data = replace(_call(fmt, path, memory, given), name=_stem(fmt, path))
+    data = safely(fmt, path, lambda: fmt.reader(path, memory, **given))
+    data = replace(data, name=stem(fmt, path))
     has_ids = given.get("triplets", False)
     if fmt.names_beside:
-        data = _named(path, data, memory, adjustments)
-    data = _transpose(data) if transposed else data
+        data = named(path, data, memory, adjustments)
+    data = transpose(data) if transposed else data
     if has_ids:
         data = _named_by_id(path, data, memory, adjustments)
     return adjust(data, adjustments, memory, has_ids=has_ids)
@@ -225,21 +227,21 @@ def find_format(path: Path) -> Format:
     )
 
 
-def _call(fmt: Format, path: Path, memory: Memory, options: Mapping[str, Any]) -> Dataset:
+def safely(fmt: Format, path: Path, reader: Callable[[], _Read]) -> _Read:
     """Run a reader; its libraries stay silent, and only what the user should know is told."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        data = _run(fmt, path, memory, options)
+        data = _run(fmt, path, reader)
     for warning in caught:
         if issubclass(warning.category, ReadingWarning):
             warnings.warn(warning.message, stacklevel=3)
     return data
 
 
-def _run(fmt: Format, path: Path, memory: Memory, options: Mapping[str, Any]) -> Dataset:
+def _run(fmt: Format, path: Path, reader: Callable[[], _Read]) -> _Read:
     """Run a reader; what its libraries raise becomes one sentence."""
     try:
-        return fmt.reader(path, memory, **options)
+        return reader()
     except (FormatError, PermissionError):
         raise
     except MemoryError as error:
@@ -253,12 +255,13 @@ def _run(fmt: Format, path: Path, memory: Memory, options: Mapping[str, Any]) ->
         ) from error
 
 
-def _stem(fmt: Format, path: Path) -> str:
+def stem(fmt: Format, path: Path) -> str:
+    """The name of a file without its suffix."""
     endings = [suffix for suffix in fmt.suffixes if path.name.lower().endswith(suffix)]
     return path.name[: -len(max(endings, key=len))] if endings else path.name
 
 
-def _named(path: Path, data: Dataset, memory: Memory, given: Mapping[str, Any]) -> Dataset:
+def named(path: Path, data: Dataset, memory: Memory, given: Mapping[str, Any]) -> Dataset:
     """Names from files beside the data, unless the user gives all."""
     names = [given[name] for name in ("row_names", "column_names") if name in given]
     if len(names) == 2:
@@ -278,6 +281,7 @@ def _files(names: list[Any]) -> set[Path]:
     return {Path(name).resolve() for name in names if isinstance(name, str | os.PathLike)}
 
 
-def _transpose(data: Dataset) -> Dataset:
+def transpose(data: Dataset) -> Dataset:
+    """Swap rows and columns."""
     X = data.X.T.tocsr() if hasattr(data.X, "tocsr") else data.X.T
     return replace(data, X=X, rows=data.columns, columns=data.rows)

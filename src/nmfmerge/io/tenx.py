@@ -52,7 +52,7 @@ def read_h5(
     h5py = library("h5py", path.suffix, "h5py", "hdf5")
     check_heaps(path)
     with h5py.File(path, "r") as file:
-        groups = _groups_of_counts(file)
+        groups = groups_of_counts(file)
         if groups and (variable is None or variable.strip("/") in groups) and pixel_axes is None:
             chosen = choose(path, dict.fromkeys(groups), variable and variable.strip("/"))
             return _read_counts(path, file, chosen, feature_type, memory)
@@ -63,7 +63,7 @@ def read_h5(
     return read_hdf5(path, memory, variable, pixel_axes)
 
 
-def _groups_of_counts(file: Any) -> list[str]:
+def groups_of_counts(file: Any) -> list[str]:
     """The groups of an open HDF5 file that hold counts of Cell Ranger."""
     return [name for name in file if set(_members(file, name)) >= _PARTS]
 

@@ -21,17 +21,23 @@ def read_zarr(
     path: Path, memory: Memory, variable: str | None = None, pixel_axes: Any = None
 ) -> Dataset:
     """Read an array of a Zarr store."""
+    name, array = open_array(path, variable)
+    X = _load(path / name, array, memory)
+    return build(path, X, memory=memory, pixel_axes=pixel_axes)
+
+
+def open_array(path: Path, variable: str | None) -> tuple[str, Any]:
+    """The name of the array to read, empty where the store is one array, and the array itself."""
     zarr = library("zarr", ".zarr", "zarr", "hdf5")
     store = zarr.open(str(path), mode="r")
     if not hasattr(store, "arrays"):
         if variable is not None:
             raise FormatError(f"{path} holds one array: leave out variable={variable!r}")
-        return build(path, _load(path, store, memory), memory=memory, pixel_axes=pixel_axes)
+        return "", store
     arrays = _arrays(store)
     shapes = {name: array.shape for name, array in arrays.items()}
     chosen = choose(path, shapes, variable.strip("/") if variable else None)
-    X = _load(path / chosen, arrays[chosen], memory)
-    return build(path, X, memory=memory, pixel_axes=pixel_axes)
+    return chosen, arrays[chosen]
 
 
 def _load(folder: Path, array: Any, memory: Memory) -> Any:

@@ -23,7 +23,7 @@ from nmfmerge.kernels.batch import (
     take,
     to_host,
 )
-from nmfmerge.kernels.extrapolate import extrapolate_
+from nmfmerge.kernels.extrapolate import extrapolate_, extrapolated_
 from nmfmerge.kernels.gcd import gcd_largest_decrease, gcd_sweep_
 from nmfmerge.kernels.gram import gram64, thin_gram
 from nmfmerge.kernels.hals import hals_sweep_
@@ -39,19 +39,22 @@ from nmfmerge.kernels.mix import (
     spread,
     with_zero_components,
 )
-from nmfmerge.kernels.momentum import fit_noted, judge_, rise, settle_
+from nmfmerge.kernels.momentum import RULE, fit_noted, judge_, rise, settle_
 from nmfmerge.kernels.mu import mean_sizes, mu_step_
 from nmfmerge.kernels.nnls import nnls_columns
-from nmfmerge.kernels.parallel import available_threads, blas_for, in_threads, of_each
+from nmfmerge.kernels.parallel import alone, available_threads, blas_for, in_threads, of_each
 from nmfmerge.kernels.steps import inner_product, inner_products, largest_step, note_steps_
 
 __all__ = [
+    "RULE",
+    "alone",
     "available_threads",
     "blas_for",
     "contiguous",
     "copy",
     "empty",
     "extrapolate_",
+    "extrapolated_",
     "fit_noted",
     "from_host",
     "gcd_largest_decrease",

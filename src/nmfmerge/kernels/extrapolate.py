@@ -20,3 +20,15 @@ def extrapolate_(F, previous, beta):
                 new = value + weight * (value - p[j])
                 f[j] = new if new > zero else zero
                 p[j] = value
+
+
+@kernel
+def extrapolated_(out, F, previous, beta):
+    """Put ``max(0, F + beta·(F − previous))`` into ``out``; all are r × p."""
+    zero = F.dtype.type(0)
+    weight = F.dtype.type(beta)
+    for t in range(F.shape[0]):
+        f, p, o = F[t], previous[t], out[t]
+        for j in range(f.size):
+            new = f[j] + weight * (f[j] - p[j])
+            o[j] = new if new > zero else zero

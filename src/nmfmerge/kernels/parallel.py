@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from queue import SimpleQueue
-from threading import Lock, Thread
+from threading import Lock, Thread, local
 from typing import Any, TypeVar
 
 import numpy as np
@@ -112,7 +112,7 @@ class _BlasThreads:
             wanted = [min(usual, least) for usual in self._usual]
             if wanted != self._present:
                 for library, count in zip(self._controller.lib_controllers, wanted, strict=True):
-                    library.set_num_threads(count)
+                    _set_threads(library, count)
             self._present = wanted
 
     def _drop(self, n: int) -> None:
@@ -121,6 +121,18 @@ class _BlasThreads:
 
     def _counts(self) -> list[int]:
         return [library.num_threads for library in self._controller.lib_controllers]
+
+
+def _set_threads(library: Any, count: int) -> None:
+    """Set the threads of a BLAS, from whichever Python thread.
+
+    From threadpoolctl 3.8 on, the first thread to set them is the only one that can, for as long
+    as it lives; what others set is passed over without a word. Our fits have a lock of their own.
+    """
+    free = getattr(library, "clear_controlling_thread", lambda force: None)
+    free(force=True)
+    library.set_num_threads(count)
+    free(force=True)
 
 
 @cache
@@ -138,9 +150,23 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
     os.register_at_fork(after_in_child=_after_fork)
 
 
+_THREAD = local()  # whether this thread works `alone`
+
+
 def available_threads() -> int:
     """Threads that a fit may use: OMP_NUM_THREADS, threadpoolctl and joblib decide."""
-    return _blas().available()
+    return 1 if getattr(_THREAD, "alone", False) else _blas().available()
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Let this thread work without others, and BLAS too: the others have work of their own."""
+    before, _THREAD.alone = getattr(_THREAD, "alone", False), True
+    try:
+        with _blas().at_most(1):
+            yield
+    finally:
+        _THREAD.alone = before
 
 
 def blas_for(flops: float) -> AbstractContextManager[None]:

@@ -54,7 +54,7 @@ def in_short(story: Story) -> str:
 def summary(story: Story) -> str:
     """What was fitted, and how."""
     result, about = story.result, story.about
-    m, n = len(result.W), result.H.shape[1]
+    m, n = about.get("shape", (len(result.W), result.H.shape[1]))
     pairs: list[tuple[str, object]] = [("Matrix", f"{m:,} × {n:,}")]
     if story.data is not None:
         pairs += [("Rows", story.data.rows.label), ("Columns", story.data.columns.label)]
@@ -195,10 +195,12 @@ def _start_table(result: Factorization) -> str:
 def fit(story: Story) -> str:
     """X, WH and the residual."""
     if "reconstruction" not in story.figures:
-        return paragraph(
-            "The data and the residual are not drawn: this page was made from the factors alone, "
-            "without the matrix X."
+        why = (
+            "the data were streamed, and are never in memory as a whole."
+            if "streamed" in story.about
+            else "this page was made from the factors alone, without the matrix X."
         )
+        return paragraph(f"The data and the residual are not drawn: {why}")
     return figure(
         story.figures["reconstruction"],
         "reconstruction",
@@ -370,6 +372,8 @@ def repeat(story: Story) -> str:
         pairs.insert(0, ("Date", about["date"]))
     if "data_sha256" in about:
         pairs.append(("Data (SHA-256)", about["data_sha256"]))
+    if "data_sample_sha256" in about:
+        pairs.append(("Samples of the data (SHA-256)", about["data_sample_sha256"]))
     if pairs:
         parts.append(facts(pairs))
     if not parts:

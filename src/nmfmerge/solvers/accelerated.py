@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from nmfmerge.data import Array
+from nmfmerge.kernels import RULE
 from nmfmerge.solvers.base import Norms, Solver
 from nmfmerge.solvers.hals import HALS
-from nmfmerge.solvers.point import Point, Side
+from nmfmerge.solvers.point import Point, Side, other
 
 _SWEEPS = 4
 _WEIGHT = 0.5  # of the first extrapolation
@@ -32,15 +33,16 @@ class AcceleratedHALS(Solver):
     """
 
     name = "accelerated"
+    on_shards = True
     can_wait = True
     warm_up = HALS
     warm_up_tol = 1e-2
 
     def __init__(self, point: Point) -> None:
         super().__init__(point)
-        m, n = point.data.shape
         # The first side to be updated needs one more copy than the other, so it is the smaller one.
-        self.sides: tuple[Side, Side] = ("W", "H") if m <= n else ("H", "W")
+        first = point.data.smaller_side
+        self.sides: tuple[Side, Side] = (first, other(first))
         self._momentum = _Momentum.at(point, self.sides)
         self._to_host = point.kernels.to_host
         self._untried = True  # the first pass is plain: there is no last move yet
@@ -72,6 +74,11 @@ class AcceleratedHALS(Solver):
         if point.active is not None:
             weight *= point.active
         self.clear_steps(point)
+        # The products of a long factor come with its sweep, for what it is extrapolated to next.
+        if point.data.defers(first):
+            k.foresee_(point.factor(first), weight, self._sums_rise)
+        if point.data.defers(second):
+            k.foresee_(point.factor(second), momentum.weight_if_accepted(), self._sums_rise)
         rise = self._push(point, second, weight)
         rise = self._sweep(point, first, rise)
         rise = self._push(point, first, weight, rise)
@@ -93,6 +100,8 @@ class AcceleratedHALS(Solver):
         if np.isnan(steps[-1]).any():  # factors were put back
             point.changed("W")
             point.changed("H")
+        if any(point.data.defers(side) for side in self.sides):
+            point.know_objective(self._momentum.objective)  # else it would cost a pass
         return steps
 
     def _limit(self, point: Point) -> float:
@@ -146,6 +155,11 @@ class AcceleratedHALS(Solver):
         """Take up the momentum of another solver."""
         placed = {name: point.kernels.from_host(A, point.H) for name, A in state.items()}
         self._momentum = _Momentum.from_arrays(placed)
+        for side in self.sides:
+            if point.data.defers(side):  # it was found again, at rest
+                self._momentum.swept[side] = point.kernels.copy(point.factor(side))
+                if side == self.sides[0]:
+                    self._momentum.accepted = point.kernels.copy(point.factor(side))
         self._untried = False
 
 
@@ -179,6 +193,10 @@ class _Momentum:
     def next_weight(self) -> Array:
         """The weight of the next extrapolation, zero where the point rests."""
         return self.weight * ~self.rest
+
+    def weight_if_accepted(self) -> np.ndarray:
+        """The weight of the extrapolation after the next, as `kernels.judge_` would have it."""
+        return np.minimum(self.bound, RULE.growth * self.weight)
 
     def select(self, point: Point, rows: Sequence[int]) -> "_Momentum":
         """The momentum of some starts."""

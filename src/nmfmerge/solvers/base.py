@@ -24,6 +24,7 @@ class Solver(ABC):
     warm_up_tol = 0.0  # until no component moves more
     name = ""  # as users know it
     on_devices = True  # whether it works on tensors of a device
+    on_shards = False  # whether it works on factors in shards
     can_wait = False  # whether it leaves starts alone that are not `Point.active`
     graph: Any = None  # of a pass that a device has recorded
 

@@ -9,6 +9,7 @@ class HALS(Solver):
     """Cyclic coordinate descent over components, W first."""
 
     name = "hals"
+    on_shards = True
     can_wait = True
 
     def update_(self, point: Point, F: Array, G: Array, C: Array) -> Norms:

@@ -133,15 +133,16 @@ class Progress:
     @property
     def W(self) -> Array:
         """Present W (m × r), read-only: copy what is to be kept."""
-        return self._of_X(self._point.Wt[self._row]).T
+        return self._shown()[0].T
 
     @property
     def H(self) -> Array:
         """Present H (r × n), read-only: copy what is to be kept."""
-        return self._of_X(self._point.H[self._row])
+        return self._shown()[1]
 
-    def _of_X(self, F: Array) -> Array:
-        return self._point.data.shown(F)
+    def _shown(self) -> tuple[Array, Array]:
+        point, row = self._point, self._row
+        return point.data.shown(point.Wt[row], point.H[row])
 
 
 @dataclass(frozen=True)
@@ -262,6 +263,10 @@ class Loop:
         if self._solver is not None and self._live:
             self.point.forget_products()  # it may have been interrupted before a change was noted
             self._solver.tidy_(self.point)
+        self.give_up()
+
+    def give_up(self) -> None:
+        """Put the starts together as they are, without computing anything."""
         for record in self._records:
             record.status = record.status or Status.INTERRUPTED
         self._regroup(list(range(len(self._records))))

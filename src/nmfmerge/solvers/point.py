@@ -4,14 +4,13 @@ This is all that solvers know of X: the Grams HHᵀ and WᵀW and the cross prod
 """
 
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 
-from nmfmerge.data import Array, DataMatrix
+from nmfmerge.data import Array, DataMatrix, Side
 from nmfmerge.held import Held
 
-Side = Literal["W", "H"]
+SIDES: tuple[Side, Side] = ("W", "H")
 
 
 class Point:
@@ -75,20 +74,16 @@ class Point:
 
     def _multiply(self, side: Side) -> None:
         """Bring a cross product up to date; the rows of held components are computed once."""
-        source, part = other(side), self._parts.get(other(side))
-        first = side not in self._cross
-        if first:
-            self._cross[side] = self.kernels.empty(self.factor(side).shape, self.H)
-        if part is None:
-            self.data.cross(side, self.factor(source), out=self._cross[side])
+        F, part = self.factor(other(side)), self._parts.get(other(side))
+        room = self._cross.get(side)
+        if part is None or self.data.defers(side):
+            self._cross[side] = self.data.cross(side, F, out=room)
             return
-        length = self._cross[side].shape[2]
-        if first:
-            rows = self.kernels.empty((self.n_starts, len(part.held), length), self.H)
-            self._cross[side][:, part.held] = self.data.cross(side, part.F_held, out=rows)
-            part.product = self.kernels.empty((self.n_starts, len(part.free), length), self.H)
-        free = part.take(self.factor(source))
-        self._cross[side][:, part.free] = self.data.cross(side, free, out=part.product)
+        if room is None:
+            room = self._cross[side] = self.kernels.empty(self.factor(side).shape, self.H)
+            room[:, part.held] = self.data.cross(side, part.F_held)
+        part.product = self.data.cross(side, part.take(F), out=part.product)
+        room[:, part.free] = part.product
 
     def subproblem(self, side: Side) -> tuple[Array, Array, Array]:
         """``F, G, C`` of ``min ½⟨F, G F⟩ − ⟨C, F⟩, F ≥ 0`` for one side.
@@ -148,10 +143,19 @@ class Point:
             self._objective = self._compute_objective()
         return self._objective
 
+    def know_objective(self, objective: Array) -> None:
+        """Note what `objective` would compute."""
+        self._objective = self.kernels.copy(objective)
+
     def _compute_objective(self) -> Array:
-        side: Side = "H" if "cross H" in self._fresh else "W"
+        fresh = [side for side in reversed(SIDES) if f"cross {side}" in self._fresh]
+        side = next((side for side in fresh if not self.data.defers(side)), self._cheap_side())
         model = self.kernels.inner_products(self.gram("W"), self.gram("H"))
         return (0.5 * self.data.norm2 - self.fit(side) + 0.5 * model).clip(min=0.0)
+
+    def _cheap_side(self) -> Side:
+        """The side whose cross product a fit is best computed with, where none is at hand."""
+        return "H" if self.data.defers("W") else "W"
 
     def fitting_errors(self) -> np.ndarray:
         """100·‖X − WH‖²/‖X‖² from the products at hand; 0 for a zero matrix fitted by zero."""

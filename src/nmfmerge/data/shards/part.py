@@ -1,0 +1,212 @@
+"""One block of X in a pass: its part of every factor, made by recipes as it is asked for."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from nmfmerge.data.dense import DenseData
+from nmfmerge.data.scale import unit_exponent
+from nmfmerge.data.shards.chunks import portable_size
+from nmfmerge.data.shards.questions import Facts
+from nmfmerge.data.shards.recipes import Recipe, Swept
+from nmfmerge.data.shards.spans import Span, bands_of
+from nmfmerge.data.sparse import SparseData
+
+
+@dataclass(eq=False)
+class Scratch:
+    """Arrays that are used again and again: temporary ones would be dear."""
+
+    dtype: np.dtype
+    _kept: dict[str, np.ndarray] = field(default_factory=dict)
+    _free: dict[tuple[int, int], list[np.ndarray]] = field(default_factory=dict)
+    _components: int = 0  # of what is free
+
+    def array(self, name: str, shape: tuple[int, int]) -> np.ndarray:
+        """The array of this name; what it holds is lost."""
+        kept = self._kept.get(name)
+        if kept is None or kept.shape != shape:
+            kept = self._kept[name] = np.empty(shape, self.dtype)
+        return kept
+
+    def room(self, shape: tuple[int, int]) -> np.ndarray:
+        """An array of one's own."""
+        if shape[0] != self._components:  # what is free is of no use any more
+            self._free, self._components = {}, shape[0]
+        free = self._free.get(shape)
+        return free.pop() if free else np.empty(shape, self.dtype)
+
+    def give_back(self, A: np.ndarray) -> None:
+        """Take an array that nobody needs any more."""
+        if A.flags.owndata and A.flags.c_contiguous and len(A) == self._components:
+            self._free.setdefault(A.shape, []).append(A)
+
+
+@dataclass(eq=False)
+class Block:
+    """What a shard knows of one of its spans."""
+
+    span: Span
+    rows: dict[int, np.ndarray] = field(default_factory=dict)  # parts of factors, by their numbers
+    notes: dict[int, np.ndarray] = field(default_factory=dict)
+
+    def drop(self, number: int, scratch: Scratch) -> None:
+        """Forget a part."""
+        F = self.rows.pop(number, None)
+        self.notes.pop(number, None)
+        if F is not None:
+            scratch.give_back(F)
+
+
+class Part:
+    """A block with recipes, while a message is dealt with."""
+
+    def __init__(
+        self,
+        block: Block,
+        recipes: Mapping[int, Recipe],
+        scratch: Scratch,
+        read: Callable[[], Any],
+    ) -> None:
+        self.block, self.first, self.n_rows = block, block.span.first, block.span.n_rows
+        self._recipes, self._scratch, self._read = recipes, scratch, read
+        self._matrix: DenseData | SparseData | None = None
+        self._made: dict[int, np.ndarray] = {}
+        self._crosses: dict[int, np.ndarray] = {}
+        self._making = 0
+
+    def missing(self, wanted: tuple[int, ...]) -> list[int]:
+        """Parts that have to be made for these, by their numbers."""
+        found: dict[int, None] = {}
+        stack = list(wanted)
+        while stack:
+            number = stack.pop()
+            recipe = self._recipes.get(number)
+            if recipe is not None and number not in found and number not in self.block.rows:
+                found[number] = None
+                stack += recipe.parents
+        return sorted(found)
+
+    def multiply(self, numbers: list[int], shorts: np.ndarray) -> None:
+        """Multiply X with the short factors of all parts that are to be made, at once."""
+        matrix = self.matrix
+        out = self._scratch.array("cross", (len(shorts), matrix.shape[0]))
+        matrix.HXt(shorts, out)
+        first = 0
+        for number in numbers:
+            short = self._recipes[number].short
+            assert short is not None
+            self._crosses[number] = out[first : first + len(short)]
+            first += len(short)
+
+    def subproblem(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """The Gram and the cross product that a part is swept by."""
+        recipe = self._recipes[number]
+        assert isinstance(recipe, Swept)
+        if number not in self._crosses:  # it was made in an earlier pass
+            self._crosses[number] = self.matrix.HXt(
+                recipe.H, np.empty((len(recipe.H), self.n_rows), recipe.H.dtype)
+            )
+        return recipe.G, self._crosses[number]
+
+    def value(self, number: int) -> np.ndarray:
+        """A part; it is made if it is not there."""
+        F = self.known(number)
+        if F is None:
+            before, self._making = self._making, number
+            F = self._recipes[number].make(self, self._crosses.get(number))
+            self._made[number], self._making = F, before
+        return F
+
+    def known(self, number: int) -> np.ndarray | None:
+        """A part, if it is there."""
+        F = self.block.rows.get(number)
+        return self._made.get(number) if F is None else F
+
+    def found(self, number: int) -> np.ndarray | None:
+        """A part that is there, or that there is a recipe for."""
+        return self.value(number) if number in self._recipes else self.known(number)
+
+    def put(self, number: int, F: np.ndarray) -> None:
+        """Put a copy in the place of a part that was lost."""
+        self.block.rows[number] = F.copy()
+
+    def note(self, notes: np.ndarray) -> None:
+        """Note numbers about the part that is being made."""
+        self.block.notes[self._making] = notes
+
+    def noted(self, number: int) -> np.ndarray:
+        """What was noted when a part was made."""
+        return self.block.notes[number]
+
+    def keep(self, numbers: tuple[int, ...]) -> None:
+        """Keep parts for later passes; make them if they were not asked for."""
+        for number in numbers:
+            self.block.rows[number] = self.value(number)
+        for number, F in self._made.items():
+            if number not in numbers:
+                self._scratch.give_back(F)
+        self._made.clear()
+
+    def room(self, r: int) -> np.ndarray:
+        """An array for a part of r components."""
+        return self._scratch.room((r, self.n_rows))
+
+    @property
+    def matrix(self) -> DenseData | SparseData:
+        """The block of X, long side first."""
+        if self._matrix is None:
+            self._matrix = self._read()
+        return self._matrix
+
+    def crossed(self, parts: list[np.ndarray]) -> np.ndarray:
+        """Cross product of parts with X, one after the other; it is good until the next."""
+        F = parts[0]
+        if len(parts) > 1:
+            shape = (sum(map(len, parts)), self.n_rows)
+            F = np.concatenate(parts, out=self._scratch.array("stacked", shape))
+        out = self._scratch.array("crossed", (len(F), self.matrix.shape[1]))
+        return self.matrix.WtX(F, out)
+
+    def pieces(self) -> Iterator[DenseData | SparseData]:
+        """The block in pieces that do not depend on how X lies in memory, nor on shards."""
+        matrix, span = self.matrix, self.block.span
+        is_sparse, X, first = isinstance(matrix, SparseData), matrix.X, 0
+        for length in (span.n_rows,) if span.band is not None else span.lengths:
+            chunk = X[first : first + length]
+            bands: list[slice] = []
+            if span.band is None:
+                bands = bands_of(length, portable_size(chunk), is_sparse, X.shape[1])
+            for band in bands or [slice(0, length)]:
+                yield type(matrix)(chunk[band])
+            first += length
+
+    def facts(self) -> Facts:
+        """Whether the values can be factorized, and how large they are."""
+        matrix = self.matrix
+        X = matrix.X
+        values = X.data if isinstance(matrix, SparseData) else X
+        low, high = (values.min(), values.max()) if values.size else (0.0, 0.0)
+        is_sparse = isinstance(matrix, SparseData)
+        by_rows = X.format == "csr" if is_sparse else bool(X.flags.c_contiguous)
+        size = (matrix.shape[0], portable_size(X), is_sparse, by_rows)
+        known = (self.block.span.chunks.start, *size, float(low), float(high))
+        if not (np.isfinite(low) and np.isfinite(high)) or low < 0:
+            return Facts(*known, 0, 0.0, 0.0, _first_wrong(X))
+        if matrix.shape[0] == 0:  # which has no mean
+            return Facts(*known, 0, 0.0, 0.0, "")
+        exponent = unit_exponent(float(high))
+        scaled = type(matrix)(X, exponent)
+        return Facts(*known, exponent, scaled.norm2, scaled.mean * X.shape[0] * X.shape[1], "")
+
+
+def _first_wrong(X: Any) -> str:
+    """Row, column and value of the first entry that is not finite or negative."""
+    if isinstance(X, np.ndarray):
+        i, j = np.unravel_index(int(np.argmax(~(np.isfinite(X) & (X >= 0)))), X.shape)
+        return f"{i} {j} {X[i, j]:.6g}"
+    X = X.tocoo()
+    at = int(np.argmax(~(np.isfinite(X.data) & (X.data >= 0))))
+    return f"{X.row[at]} {X.col[at]} {X.data[at]:.6g}"

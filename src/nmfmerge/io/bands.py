@@ -1,0 +1,81 @@
+"""How a stored matrix is cut into bands, so that each of its stored chunks is read once a pass."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from nmfmerge.io.errors import FormatError
+from nmfmerge.io.memory import shown_size
+
+LARGEST = 32 * 10**6  # bytes of a band, where stored chunks allow it: larger ones are slow to get
+_BANDS = 32  # bands of each thread that must fit into the memory together
+_FEWEST = 4  # bands of all threads, where stored chunks are large
+
+
+@dataclass(frozen=True)
+class Bands:
+    """Bands of whole rows (axis 0) or whole columns (axis 1), of ``length`` rows or columns."""
+
+    axis: int
+    length: int
+
+    def chunks(self, shape: tuple[int, int]) -> tuple[int, int]:
+        """The shape of a band, for Dask."""
+        m, n = shape
+        return (self.length, n) if self.axis == 0 else (m, self.length)
+
+
+def choose_bands(
+    path: Path,
+    shape: tuple[int, int],
+    stored: tuple[int, int],
+    item_size: float,
+    memory: int,
+    n_threads: int = 1,
+) -> Bands:
+    """Choose bands of whole stored chunks, of 16 to 32 MB where that can be done.
+
+    Parameters
+    ----------
+    path : Path
+        The file, for messages.
+    shape : tuple of int
+        Of the matrix.
+    stored : tuple of int
+        Rows and columns of a stored chunk; 1 where any number can be read.
+    item_size : float
+        Bytes of an entry in memory.
+    memory : int
+        Bytes that the fit may take.
+    n_threads : int
+        How many threads share them, each with bands of its own.
+
+    Returns
+    -------
+    Bands
+        Across the longer side where its bands are small enough, else across the other.
+    """
+    sizes = [min(stored[k], shape[k]) * shape[1 - k] * item_size for k in (0, 1)]
+    longer = int(shape[1] > shape[0])
+    target, most = min(LARGEST, memory // (_BANDS * n_threads)), memory // _FEWEST
+    for limit in (target, most):
+        for axis in (longer, 1 - longer):
+            if sizes[axis] <= limit:
+                times = max(1, int(target // sizes[axis]))
+                return Bands(axis, min(times * min(stored[axis], shape[axis]), shape[axis]))
+    raise _too_large(path, shape, stored, sizes, max(1.0, target / item_size), memory)
+
+
+def _too_large(
+    path: Path, shape: tuple[int, int], stored: tuple[int, int], sizes: list[float],
+    entries: float, memory: int,
+) -> FormatError:  # fmt: skip
+    longer = int(shape[1] > shape[0])
+    what = ("rows", "columns")[longer]
+    fits = max(1, int(entries // shape[1 - longer]))
+    better = (fits, shape[1]) if longer == 0 else (shape[0], fits)
+    return FormatError(
+        f"{path} is stored in chunks of {stored[0]} × {stored[1]}, so that the smallest band of "
+        f"whole {what} takes {shown_size(sizes[longer])} of memory, more than a quarter of the "
+        f"{shown_size(memory)} that there are: store it again in chunks of {better[0]} × "
+        f"{better[1]}, or allow more with memory="
+    )

@@ -1,0 +1,261 @@
+"""What users do with Dask arrays: every entry point, in threads of this process."""
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+
+from nmfmerge import (
+    Editor,
+    Interrupted,
+    NMFMerge,
+    Unreadable,
+    metrics,
+    nmf,
+    nmf_merge,
+    rank_path,
+    recover_components,
+    transform,
+)
+from nmfmerge.data.shards.crew import Threads
+
+
+@pytest.fixture
+def A(rng):
+    return rng.random((90, 4)) @ rng.random((4, 21)) + 0.1 * rng.random((90, 21))
+
+
+@pytest.fixture
+def X(A):
+    return da.from_array(A, chunks=(25, 21))
+
+
+@pytest.fixture
+def wide(A):
+    return da.from_array(A, chunks=(90, 6))
+
+
+def test_the_long_factor_of_a_result_is_lazy_and_the_best_for_the_other(A, X, wide):
+    tall = nmf_merge(X, 3)
+    assert isinstance(tall.H, np.ndarray)
+    assert tall.W.chunks == ((25, 25, 25, 15), (3,))
+    np.testing.assert_allclose(tall.W.compute(), transform(A, tall.H), atol=1e-12)
+    assert tall.fitting_error == pytest.approx(
+        metrics.fitting_error(A, tall.W.compute(), tall.H), rel=1e-10
+    )
+    other = nmf_merge(wide, 3)
+    assert isinstance(other.W, np.ndarray)
+    assert other.H.chunks == ((3,), (6, 6, 6, 3))
+    assert other.fitting_error == pytest.approx(
+        metrics.fitting_error(A, other.W, other.H.compute()), rel=1e-10
+    )
+    assert isinstance(tall.numpy().W, np.ndarray)
+    assert isinstance(other.numpy().H, np.ndarray)
+
+
+@pytest.mark.parametrize("init", ["nndsvd", "nndsvda", "nndsvdar", "random"])
+@pytest.mark.parametrize("kind", ["tall", "wide"])
+def test_starts_are_those_of_an_array_in_memory(A, X, wide, init, kind):
+    given = X if kind == "tall" else wide
+    ours, theirs = (nmf(data, 3, init=init, tol=1e-9) for data in (given, A))
+    # The random numbers that a long factor gets for its zeros are other ones.
+    rel = 1e-2 if init == "nndsvdar" else 1e-8
+    assert ours.stages[0].fitting_error == pytest.approx(theirs.stages[0].fitting_error, rel=rel)
+    assert ours.fitting_error == pytest.approx(theirs.fitting_error, rel=1e-6)
+
+
+def test_several_starts_are_compared_as_in_memory(A, X):
+    ours, theirs = (nmf_merge(data, 4, n_init=5, keep_all=True) for data in (X, A))
+    assert ours.best_start == theirs.best_start
+    assert [start.seed for start in ours.starts] == [start.seed for start in theirs.starts]
+    for i, (one, other) in enumerate(zip(ours.starts, theirs.starts, strict=True)):
+        H = theirs.solutions[i].H  # the long factor of a result is the best for the short one
+        best = metrics.fitting_error(A, transform(A, H), H)
+        assert one.fitting_error == pytest.approx(best, rel=1e-7)
+        np.testing.assert_allclose(one.similarity, other.similarity, atol=1e-4)
+    assert len(ours.solutions) == 5
+
+
+def test_the_estimator(A, X, wide):
+    ours, theirs = (NMFMerge(3).fit(data) for data in (X, A))
+    assert isinstance(ours.components_, np.ndarray)
+    np.testing.assert_allclose(ours.components_, theirs.components_, rtol=1e-6, atol=1e-9)
+    assert ours.reconstruction_err_ == pytest.approx(theirs.reconstruction_err_)
+    weights = ours.transform(X)
+    assert isinstance(weights, da.Array)
+    np.testing.assert_allclose(weights.compute(), theirs.transform(A), rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(ours.fit_transform(X).compute(), weights.compute())
+    assert ours.score(X) == pytest.approx(theirs.score(A), rel=1e-9)
+    assert ours.score(wide) == pytest.approx(theirs.score(A), rel=1e-9)
+    assert ours.n_features_in_ == 21
+    with pytest.raises(ValueError, match="20 features"):
+        ours.transform(X[:, :20])
+    assert isinstance(NMFMerge(3).fit(wide).components_, np.ndarray)
+
+
+def test_transform_is_lazy_and_names_bad_values_when_it_is_computed(A, X):
+    H = nmf(A, 3).H
+    bad = transform(X - 100, H)
+    with pytest.raises(ValueError, match="negative, infinite or missing"):
+        bad.compute()
+    with pytest.raises(ValueError, match="H has 20 columns and X has 21"):
+        transform(X, H[:, :20])
+
+
+def test_rank_path(A, X):
+    ours, theirs = (rank_path(data, 4, stability=True) for data in (X, A))
+    np.testing.assert_allclose(ours.penalties, theirs.penalties, rtol=1e-3)
+    np.testing.assert_allclose(ours.stability, theirs.stability, atol=1e-3)
+    for rank in range(1, 5):
+        assert ours[rank].fitting_error == pytest.approx(theirs[rank].fitting_error, rel=1e-4)
+        assert isinstance(ours[rank].W, da.Array)
+
+
+def test_rows_of_the_short_factor_can_be_held(A, X, wide):
+    start = nmf(A, 4)
+    held = nmf_merge(X, 4, init=(start.W, start.H), hold={"H": [0, 1]})
+    np.testing.assert_array_equal(held.H[:2], start.H[:2])
+    inside = nmf_merge(A, 4, init=(start.W, start.H), hold={"H": [0, 1]})
+    assert held.fitting_error == pytest.approx(inside.fitting_error, rel=1e-4)
+    held = nmf(wide, 4, init=(start.W, start.H), hold={"W": [2]})
+    np.testing.assert_array_equal(held.W[:, 2], start.W[:, 2])
+    with pytest.raises(ValueError, match=r"hold=\{'H': indices\}"):
+        nmf(X, 4, init=(start.W, start.H), hold=[0])
+
+
+def test_a_result_is_a_start(A, X):
+    first = nmf(X, 3)
+    again = nmf(X, 3, init=(first.W, first.H))
+    assert again.stages[0].fitting_error == pytest.approx(first.fitting_error, rel=1e-9)
+    W, H, values = recover_components(X, first.W.compute(), first.H, 1)
+    assert (W.shape, H.shape, values.shape) == ((90, 4), (4, 21), (1,))
+
+
+def test_a_checkpoint_has_the_short_factor_alone(X, tmp_path):
+    file = tmp_path / "run"
+    whole = nmf_merge(X, 3, tol=1e-7)
+    with pytest.warns(UserWarning, match="had not converged"):
+        nmf_merge(X, 3, tol=1e-7, max_iter=15, checkpoint=file)
+    size = file.stat().st_size
+    continued = nmf_merge(X, 3, tol=1e-7, checkpoint=file)
+    assert continued.fitting_error == pytest.approx(whole.fitting_error, rel=1e-6)
+    taller = da.concatenate([X] * 40)
+    with pytest.warns(UserWarning, match="had not converged"):
+        nmf_merge(taller, 3, tol=1e-7, max_iter=15, checkpoint=tmp_path / "tall")
+    assert (
+        tmp_path / "tall"
+    ).stat().st_size < size + 2000  # the digest of more chunks is no longer
+    with pytest.raises(ValueError, match="other data"):
+        nmf_merge(2 * X, 3, tol=1e-7, checkpoint=file)
+
+
+@pytest.mark.parametrize("value", [-1.0, np.nan, np.inf])
+@pytest.mark.parametrize("chunks", [(25, 21), (90, 6)])
+def test_bad_values_are_named_with_their_chunk(A, value, chunks):
+    A[61, 13] = value
+    chunk = 2
+    with pytest.raises(ValueError, match=rf"X\[61, 13\] is {value:g}, in chunk {chunk}"):
+        nmf(da.from_array(A, chunks=chunks), 3)
+
+
+@pytest.mark.parametrize(
+    ("bad", "error", "message"),
+    [
+        (lambda X: X.astype(complex), TypeError, "complex"),
+        (lambda X: X.astype(str), TypeError, "dtype"),
+        (lambda X: X[0], ValueError, "1 dimension"),
+        (lambda X: X[:0], ValueError, "empty"),
+        (lambda X: X[:, :0], ValueError, "empty"),
+    ],
+)
+def test_arrays_of_the_wrong_kind(X, bad, error, message):
+    with pytest.raises(error, match=message):
+        nmf(bad(X), 2)
+
+
+def test_what_needs_x_in_memory_says_so(A, X):
+    first = nmf(A, 3)
+    with pytest.raises(TypeError, match=r"Editor works in memory: pass X\.compute\(\)"):
+        Editor(X, first)
+    with pytest.raises(TypeError, match=r"kkt_residual works in memory"):
+        metrics.kkt_residual(X, first.W, first.H)
+    with pytest.raises(ValueError, match="'mu' needs X in memory"):
+        nmf(X, 3, solver="mu")
+    with pytest.raises(ValueError, match=r"device='cuda' cannot be used for a Dask array"):
+        nmf(X, 3, device="cuda")
+    assert metrics.fitting_error(X, first.W, first.H) == pytest.approx(first.fitting_error)
+
+
+def test_a_callback_sees_both_factors(A, X):
+    seen = []
+
+    def look(progress):
+        seen.append((progress.W, progress.H.copy(), progress.fitting_error))
+
+    nmf(X, 3, max_iter=4, tol=0.2, callback=look)
+    W, H, error = seen[-1]
+    assert W.shape == (90, 3)
+    assert metrics.fitting_error(A, W.compute(), H) <= error
+
+
+def test_ctrl_c_keeps_the_short_factor(X):
+    def stop(progress):
+        if progress.iteration == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted) as caught:
+        nmf_merge(X, 3, callback=stop)
+    kept = caught.value.factorization
+    assert kept.H.shape == (3, 21)
+    assert kept.W.compute().shape == (90, 3)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, Unreadable])
+def test_a_stop_in_any_pass_keeps_the_short_factor_once_there_is_one(X, monkeypatch, error):
+    deal_with, done, last = Threads.deal_with, 0, None
+
+    def stopping(self, messages):
+        nonlocal done
+        done += 1
+        if done == last or (last and done > last and error is Unreadable):
+            raise error
+        return deal_with(self, messages)
+
+    monkeypatch.setattr(Threads, "deal_with", stopping)
+    nmf(X, 3, tol=0.01)
+    kept = []
+    for stop in range(1, done + 1):
+        done, last = 0, stop
+        with pytest.raises((error, Interrupted)) as caught:
+            nmf(X, 3, tol=0.01)
+        factorization = getattr(caught.value, "factorization", None)
+        kept.append(factorization is not None and factorization.H.shape == (3, 21))
+    assert kept == sorted(kept)
+    assert sum(kept) > 6
+
+
+def test_memory_and_shards_are_settings_of_dask(X):
+    from nmfmerge.data.opening import open_dask
+
+    with dask.config.set({"nmfmerge.shards": 3}):
+        assert open_dask(X).crew.n_shards == 3
+    with dask.config.set({"nmfmerge.memory": "1MB"}), pytest.raises(Unreadable, match="memory"):
+        nmf(X, 3)
+
+
+def test_chunks_that_cannot_be_used_are_refused_before_they_are_read(A):
+    def refuse(block):
+        raise AssertionError("it was read")
+
+    X = da.from_array(A, chunks=(30, 7)).map_blocks(refuse, meta=np.empty((0, 0)))
+    fix = r"chunks of whole rows of X .* pass X\.rechunk\(\{0: 14, 1: -1\}\)"
+    with dask.config.set({"nmfmerge.memory": "10kB"}), pytest.raises(ValueError, match=fix):
+        nmf(X, 3)
+
+
+def test_importing_nmfmerge_does_not_import_dask():
+    import subprocess
+    import sys
+
+    code = "import nmfmerge, sys; sys.exit('dask' in sys.modules or 'distributed' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
