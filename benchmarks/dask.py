@@ -1,4 +1,4 @@
-"""Dask arrays on a cluster of two worker processes: iterations, overhead, streaming, agreement."""
+"""Dask arrays on two worker processes: iterations, overhead, streaming, faults, agreement."""
 
 import os
 import tempfile
@@ -8,8 +8,6 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import cache, partial
-from importlib import import_module
-from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -22,6 +20,7 @@ import scipy.sparse as sp
 import zarr
 
 from benchmarks.common import has_real_data, print_rows, run_parts
+from benchmarks.dask_faults import faults
 from nmfmerge import nmf, nmf_merge
 from reproduce import real
 
@@ -30,18 +29,15 @@ CHUNKS = (8, 64, 256)
 SHAPES = {"dense": (200_000, 500), "csr": (500_000, 2_000)}
 STORED_VALUES = 10**7
 SOLVERS = {"hals": (2, 8), "accelerated": (32, 42)}  # iterations between which time is taken
-FAULTS = "benchmarks.dask_faults"  # a benchmark of its own: it kills workers
 
 
 def main(*names):
     """Run all parts, or those named, print them, and store each."""
     warnings.simplefilter("ignore")
-    parts = [iterations, overhead, streaming, growth, on_paper]
+    parts = [iterations, overhead, streaming, growth, faults, on_paper]
     if has_real_data():
         parts.append(agreement)
     run_parts(parts, names, "dask", dask=dask.__version__)
-    if find_spec(FAULTS) is not None and (not names or "faults" in names):
-        import_module(FAULTS).main()
 
 
 @contextmanager

@@ -1,7 +1,4 @@
-"""Kill workers of a cluster at random steps of a fit: does it finish, as well, and what is lost?
-
-``python -m benchmarks.dask_faults [runs]`` prints one line a run, then a summary.
-"""
+"""Kill workers of a cluster at random steps of a fit: does it finish, as well, and what is lost?"""
 
 import os
 import signal
@@ -120,19 +117,16 @@ def _disturbed(
     return found
 
 
-def main(n_runs: int = 20) -> list[Disturbed]:
-    """Run and report."""
+def faults(n_runs: int = 20) -> list[dict[str, Any]]:
+    """Fits during which a worker is killed, at a random step, as the operating system would."""
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GB"}):
         found = list(disturbed(n_runs))
     done = [run for run in found if run.finished]
-    print(
-        f"{len(done)} of {n_runs} finished; objectives differ by "
-        f"{max(abs(run.difference) for run in done):.1e} at most; seconds lost: median "
-        f"{median(run.seconds_lost for run in done):.1f}, most "
-        f"{max(run.seconds_lost for run in done):.1f}"
-    )
-    return found
-
-
-if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    lost = [run.seconds_lost for run in done]
+    return [
+        {
+            "fits": n_runs, "finished": len(done),
+            "largest difference of the objective": max(abs(run.difference) for run in done),
+            "seconds lost, median": median(lost), "most": max(lost),
+        }
+    ]  # fmt: skip

@@ -162,7 +162,7 @@ DASK = {
     "growth": "Tasks that the scheduler knows of, during a fit of 500 iterations.",
     "on_paper": "CPU time of a pass over a chunk of a large sparse problem, float32, and what the whole would take "
     "on many\ncores. Other work ran on the machine.",
-    "faults": "Workers that are killed during a fit.",
+    "faults": "Fits during which one of the two workers is killed (`kill -9`) at a random step, against one that nothing happened to.",
 }
 
 

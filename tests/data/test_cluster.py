@@ -223,7 +223,7 @@ def test_a_worker_is_killed(client, X, calm, monkeypatch, share):
         lost = time.monotonic() - began - seconds
     assert len(steps) > step
     assert result.objective == pytest.approx(objective, rel=1e-6)
-    assert lost < 30  # it did not wait for what is gone; `benchmarks.dask_faults` measures it
+    assert lost < 30  # it did not wait for what is gone; `benchmarks dask` measures it
 
 
 def test_a_worker_is_killed_before_its_result_is_fetched(client, X, calm, monkeypatch):
