@@ -1,7 +1,8 @@
 """Install the oldest dependencies that pyproject.toml allows, and use the package with them.
 
 Run ``python tests/minimum_versions.py``. It makes a virtual environment in a temporary folder,
-installs the package there with every base dependency at its lower bound, and runs `smoke` in it.
+installs the package there with every base dependency and Dask at their lower bounds, and runs
+`smoke` in it.
 """
 
 import subprocess
@@ -11,14 +12,25 @@ import tomllib
 import venv
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import dask.array as da
+    import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
 def lower_bounds() -> dict[str, str]:
-    """The base dependencies with their lower bounds."""
+    """The base dependencies and Dask, with their lower bounds."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    return dict(requirement.split(">=") for requirement in project["dependencies"])
+    requirements = [*project["dependencies"], *project["optional-dependencies"]["dask"]]
+    return dict(requirement.split(">=") for requirement in requirements)
+
+
+def versions() -> dict[str, str]:
+    """What is installed of these."""
+    return {name: version(name.partition("[")[0]) for name in lower_bounds()}
 
 
 def main() -> None:
@@ -41,7 +53,7 @@ def smoke() -> None:
 
     assert ROOT not in Path(nmfmerge.__file__).parents, "the installed package is to be used"
     for name, bound in lower_bounds().items():
-        found = version(name)
+        found = versions()[name]
         assert f"{found}.0".startswith(f"{bound}."), f"{name} is {found}, not {bound}"
 
     data = datasets.lcms_like()
@@ -60,7 +72,28 @@ def smoke() -> None:
     assert model.transform(data.X).shape == W.shape
     assert report.page(result, data).count("<figure") > 3
     subprocess.run([sys.executable, "-m", "nmfmerge", "demo", "--starts", "1"], check=True)
-    print("works with", ", ".join(f"{n} {version(n)}" for n in lower_bounds()))
+    on_dask(data.X, nmf(data.X, 4, **loose).fitting_error)
+    print("works with", ", ".join(f"{name} {found}" for name, found in versions().items()))
+
+
+def on_dask(X: "np.ndarray", expected: float) -> None:
+    """Fit a Dask array in threads, and on a worker process; persisted data, too."""
+    import dask.array as da
+    import distributed
+
+    from nmfmerge import nmf
+
+    def error(chunks: "da.Array") -> float:
+        result = nmf(chunks, 4, tol=1e-3, init="nndsvd")
+        assert result.W.compute().shape == (len(X), 4)
+        return result.fitting_error
+
+    chunks = da.from_array(X, chunks=(len(X) // 4, -1))
+    errors = [error(chunks)]
+    cluster = distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0")
+    with cluster, distributed.Client(cluster):
+        errors += [error(chunks), error(chunks.persist())]
+    assert max(errors) <= expected * (1 + 1e-6), (errors, expected)
 
 
 if __name__ == "__main__":
