@@ -98,8 +98,8 @@ def test_matches_the_fit_in_memory(A, kind, solver, n_iter, tolerance):
 def test_float32_matches_to_its_precision(A):
     A = A.astype(np.float32)
     H, error = differences(fit(by_rows(A)), fit(A))
-    assert H < 2e-4
-    assert error < 1e-5
+    assert H < 1e-4
+    assert error < 100 * 10 * np.finfo(np.float32).eps  # ten roundings of ‖X‖², in percent
 
 
 @pytest.mark.parametrize("rows", [M, 97, 80, 24, 7])
