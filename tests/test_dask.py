@@ -4,6 +4,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from nmfmerge import (
     Editor,
@@ -18,6 +19,7 @@ from nmfmerge import (
     transform,
 )
 from nmfmerge.data.shards.crew import Threads
+from nmfmerge.rank_search import _with_zero_component
 
 
 @pytest.fixture
@@ -90,7 +92,27 @@ def test_the_estimator(A, X, wide):
     assert ours.n_features_in_ == 21
     with pytest.raises(ValueError, match="20 features"):
         ours.transform(X[:, :20])
-    assert isinstance(NMFMerge(3).fit(wide).components_, np.ndarray)
+    other = NMFMerge(3, tol=1e-2)
+    weights = other.fit_transform(wide)
+    assert isinstance(other.components_, np.ndarray)
+    np.testing.assert_allclose(weights.compute(), other.transform(wide).compute(), rtol=1e-9)
+    np.testing.assert_allclose(weights.compute(), other.transform(A), rtol=1e-6, atol=1e-9)
+
+
+def test_the_estimator_gives_data_back_lazily(X):
+    model = NMFMerge(3)
+    W = model.fit_transform(X)
+    model_of_X = model.inverse_transform(W)
+    assert isinstance(model_of_X, da.Array)
+    np.testing.assert_allclose(model_of_X.compute(), W.compute() @ model.components_)
+    with pytest.raises(ValueError, match="X has 2 columns; expected the weights of 3"):
+        model.inverse_transform(W[:, :2])
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_the_error_of_the_estimator_is_in_range_at_any_scale(A, X, scale):
+    ours, theirs = (NMFMerge(3, n_init=1).fit(data * scale) for data in (X, A))
+    assert ours.reconstruction_err_ == pytest.approx(theirs.reconstruction_err_, rel=1e-6)
 
 
 def test_transform_is_lazy_and_names_bad_values_when_it_is_computed(A, X):
@@ -100,6 +122,10 @@ def test_transform_is_lazy_and_names_bad_values_when_it_is_computed(A, X):
         bad.compute()
     with pytest.raises(ValueError, match="H has 20 columns and X has 21"):
         transform(X, H[:, :20])
+    with pytest.raises(ValueError, match="1 dimension"):
+        transform(X[:, 0], H)
+    with pytest.raises(ValueError, match="1 dimension"):
+        NMFMerge(3).fit(A).transform(X[:, 0])
 
 
 def test_rank_path(A, X):
@@ -111,6 +137,50 @@ def test_rank_path(A, X):
         assert isinstance(ours[rank].W, da.Array)
 
 
+def test_the_stability_of_a_single_row_is_not_measured(X):
+    path = rank_path(X[:1], 1, stability=True)
+    assert path.converged
+    assert np.isnan(path.stability).all()
+
+
+def test_a_rank_without_a_better_fit_has_a_component_of_zeros(X):
+    result = nmf(X, 3)
+    more = _with_zero_component(result)
+    assert more.W.chunks == (result.W.chunks[0], (4,))
+    np.testing.assert_array_equal(more.W.compute()[:, :3], result.W.compute())
+    assert not more.W.compute()[:, 3].any()
+    assert not more.H[3].any()
+
+
+@pytest.mark.parametrize("stability", [False, True])
+def test_a_path_is_kept_where_x_cannot_be_read_any_more(X, monkeypatch, stability):
+    deal_with, done, last = Threads.deal_with, 0, None
+
+    def stopping(self, messages):
+        nonlocal done
+        done += 1
+        if last is not None and done > last:
+            raise Unreadable("chunk 1 of X is gone")
+        return deal_with(self, messages)
+
+    monkeypatch.setattr(Threads, "deal_with", stopping)
+    whole = rank_path(X, 4, tol=0.01, stability=stability)
+    found = []
+    for last in np.linspace(1, done - 1, 12).astype(int).tolist():  # noqa: B007
+        done = 0
+        with pytest.raises(Unreadable, match="is gone") as caught:
+            rank_path(X, 4, tol=0.01, stability=stability)
+        path = caught.value.path
+        found.append([] if path is None else path.ranks.tolist())
+        if path is not None:
+            assert caught.value.factorization is path[4]
+            errors, best = path.fitting_errors, whole.fitting_errors[-len(path) :]
+            assert np.all(errors >= best * (1 - 0.05))  # those of W as it was, not of the best
+    assert found[-1] == [1, 2, 3, 4]
+    assert sorted(found, key=len) == found
+    assert {len(ranks) for ranks in found} >= {0, 4}
+
+
 def test_rows_of_the_short_factor_can_be_held(A, X, wide):
     start = nmf(A, 4)
     held = nmf_merge(X, 4, init=(start.W, start.H), hold={"H": [0, 1]})
@@ -119,8 +189,14 @@ def test_rows_of_the_short_factor_can_be_held(A, X, wide):
     assert held.fitting_error == pytest.approx(inside.fitting_error, rel=1e-4)
     held = nmf(wide, 4, init=(start.W, start.H), hold={"W": [2]})
     np.testing.assert_array_equal(held.W[:, 2], start.W[:, 2])
-    with pytest.raises(ValueError, match=r"hold=\{'H': indices\}"):
+    with pytest.raises(ValueError, match=r"chunks of rows: .*hold=\{'H': indices\}"):
         nmf(X, 4, init=(start.W, start.H), hold=[0])
+    model = NMFMerge(4, init=(start.W, start.H), hold=[0])
+    with pytest.raises(ValueError, match=r"give chunks of rows, X.rechunk\(\{0: 'auto', 1: -1\}\)"):
+        model.fit(wide)
+    np.testing.assert_array_equal(
+        model.fit(wide.rechunk({0: "auto", 1: -1})).components_[0], start.H[0]
+    )
 
 
 def test_a_result_is_a_start(A, X):
@@ -156,6 +232,45 @@ def test_bad_values_are_named_with_their_chunk(A, value, chunks):
     chunk = 2
     with pytest.raises(ValueError, match=rf"X\[61, 13\] is {value:g}, in chunk {chunk}"):
         nmf(da.from_array(A, chunks=chunks), 3)
+
+
+def test_values_that_are_missing_are_named_before_negative_ones(A):
+    A[30, 2], A[40, 5] = -1, np.nan
+    for X in (da.from_array(A, chunks=(25, 21)), da.from_array(A, chunks=(25, 21)).map_blocks(csr)):
+        with pytest.raises(ValueError, match=r"NaN or infinity \(X\[40, 5\] is nan, in chunk 1\)"):
+            nmf(X, 3)
+
+
+def csr(block):
+    return sp.csr_matrix(block)
+
+
+def test_masked_entries_are_refused(X):
+    masked = da.ma.masked_greater(X, 1.0)
+    with pytest.raises(Unreadable, match=r"chunk \d of X .*masked entries: fill them first"):
+        nmf(masked, 3)
+    with pytest.raises(TypeError, match="masked entries"):
+        transform(masked, np.ones((1, 21))).compute()
+    assert nmf(da.ma.masked_greater(X, 1e9), 3).fitting_error == nmf(X, 3).fitting_error
+
+
+def test_what_cannot_be_sent_can_be_fitted_in_threads(A, tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "X.h5", "w") as file:
+        stored = file.create_dataset("X", data=A)
+        result = nmf(da.from_array(stored, chunks=(25, -1)), 3)
+        assert result.fitting_error == nmf(da.from_array(A, chunks=(25, -1)), 3).fitting_error
+
+
+@pytest.mark.parametrize("bits", [np.random.PCG64, np.random.Philox, np.random.MT19937])
+def test_any_generator_gives_the_same_start_for_any_number_of_shards(A, X, bits):
+    errors = set()
+    for shards in (1, 2, 4):
+        with dask.config.set({"nmfmerge.shards": shards}):
+            rng = np.random.Generator(bits(3))
+            result = nmf(X, 3, init="random", random_state=rng, tol=0.5)
+            errors.add(round(result.fitting_error, 8))
+    assert len(errors) == 1
 
 
 @pytest.mark.parametrize(
@@ -196,6 +311,29 @@ def test_a_callback_sees_both_factors(A, X):
     W, H, error = seen[-1]
     assert W.shape == (90, 3)
     assert metrics.fitting_error(A, W.compute(), H) <= error
+
+
+def test_factors_that_a_callback_keeps_do_not_change(A, X):
+    kept = {}
+
+    def look(progress):
+        with pytest.raises(ValueError, match="read-only"):
+            progress.H[0] = 1
+        if progress.iteration == 1:
+            kept["W"], kept["H"] = progress.W, progress.H.copy()
+
+    small = 0.9 / A.max()  # so that X is factorized as it is
+    nmf(X * small, 3, tol=1e-6, callback=look)
+    np.testing.assert_allclose(kept["W"].compute(), transform(A * small, kept["H"]), atol=1e-9)
+
+
+def test_a_lazy_factor_does_not_change_with_the_other(A, X):
+    result = nmf(X, 3)
+    before = result.W.compute()
+    H = result.H
+    H.flags.writeable = True
+    H /= H.sum(axis=1, keepdims=True)
+    np.testing.assert_array_equal(result.W.compute(), before)
 
 
 def test_ctrl_c_keeps_the_short_factor(X):
@@ -251,6 +389,17 @@ def test_chunks_that_cannot_be_used_are_refused_before_they_are_read(A):
     fix = r"chunks of whole rows of X .* pass X\.rechunk\(\{0: 14, 1: -1\}\)"
     with dask.config.set({"nmfmerge.memory": "10kB"}), pytest.raises(ValueError, match=fix):
         nmf(X, 3)
+
+
+def test_large_chunks_may_be_sparse(A):
+    X = da.from_delayed(dask.delayed(csr)(A), A.shape, A.dtype)
+    told = da.from_delayed(dask.delayed(csr)(A), A.shape, meta=sp.csr_matrix((0, 0)))
+    with dask.config.set({"nmfmerge.memory": "10kB"}):
+        with pytest.raises(ValueError, match=r"make X with meta=scipy.sparse.csr_matrix"):
+            nmf(X, 3)
+        with pytest.raises(Unreadable, match="memory"):  # it was read
+            nmf(told, 3)
+    assert nmf(told, 3).fitting_error == pytest.approx(nmf(csr(A), 3).fitting_error, rel=1e-6)
 
 
 def test_importing_nmfmerge_does_not_import_dask():

@@ -158,10 +158,11 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             raise
         self._keep(result)
         if lazy.is_lazy(X):
-            return result.W  # it is the best for H already
+            self._keep_error(result.fitting_error, data)
+            # A lazy W is the best for H already.
+            return result.W if lazy.is_lazy(result.W) else transform(X, self.components_)
         W = transform(data, result.H)
-        share = metrics.fitting_error(data, W, result.H) / 100
-        self.reconstruction_err_ = float(np.sqrt(share * data.norm2)) * data.unit**2
+        self._keep_error(metrics.fitting_error(data, W, result.H), data)
         return W
 
     def transform(self, X: Any) -> np.ndarray:
@@ -174,14 +175,15 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         """
         check_is_fitted(self)
         if lazy.is_lazy(X):
-            self._check_features(X.shape, reset=False)
+            self._check_features(lazy.checked(X).shape, reset=False)
             return transform(X, self.components_)
         return transform(self._check(X, reset=False), self.components_)
 
     def inverse_transform(self, X: Any) -> np.ndarray:
         """Data that the weights X (n_samples, n_components) stand for: ``X @ components_``."""
         check_is_fitted(self)
-        W = check.check_array("X", X.toarray() if issparse(X) else X)
+        X = X.toarray() if issparse(X) else X
+        W = lazy.checked(X) if lazy.is_lazy(X) else check.check_array("X", X)
         if W.shape[1] != self.n_components_:
             raise ValueError(
                 f"X has {W.shape[1]} columns; expected the weights of {self.n_components_} "
@@ -251,6 +253,11 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         self.stages_ = result.stages
         self.merges_ = result.merges
         self.starts_ = result.starts
+
+    def _keep_error(self, fitting_error: float, data: DataMatrix) -> None:
+        """Keep ‖X − WH‖, which may be in range where its square is not."""
+        norm = float(np.sqrt(fitting_error / 100 * data.norm2))
+        self.reconstruction_err_ = norm * data.unit**2
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
         """In a notebook: scikit-learn's diagram and, once fitted, the components."""

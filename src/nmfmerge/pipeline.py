@@ -270,7 +270,7 @@ def recover_components(
 
     Parameters
     ----------
-    X : array or sparse matrix (m, n)
+    X : array, sparse matrix or Dask array (m, n)
         Nonnegative data.
     W, H : arrays (m, r) and (r, n)
         An existing factorization; not changed.
@@ -283,7 +283,8 @@ def recover_components(
     Returns
     -------
     W, H : arrays (m, r + n_extra) and (r + n_extra, n)
-        The old components, rescaled unless they are held, then the new ones.
+        The old components, rescaled unless they are held, then the new ones. For a Dask array X
+        the longer of W and H is the best for the other, and computed when it is asked for.
     generalized_singular_values : array (n_extra,)
         How much more X has than WH in the direction of each new component, ∞ where WH has nothing.
     """
@@ -369,7 +370,7 @@ def transform(X: Any, H: np.ndarray) -> np.ndarray:
         The W ≥ 0 that minimises ‖X − WH‖, each row by an active set; for a Dask array X one that
         is computed when it is asked for.
     """
-    data = X if lazy.is_lazy(X) else check.check_X(X)
+    data = lazy.checked(X) if lazy.is_lazy(X) else check.check_X(X)
     H = check.check_factor("H", H)
     if H.shape[1] != data.shape[1]:
         raise ValueError(

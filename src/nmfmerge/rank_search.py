@@ -6,15 +6,16 @@ solution stays at each rank, until nothing changes. Ranks that look poor are tri
 starts: those whose error lies above the line between the errors of their neighbours.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from nmfmerge.data import Array, DataMatrix
+from nmfmerge.data import Array, DataMatrix, Unreadable
 from nmfmerge.init import INITS, Factors
+from nmfmerge.lazy import is_lazy
 from nmfmerge.likeness import order_by_share
 from nmfmerge.merge import MergePlan, merge_plan
 from nmfmerge.recover import recover
@@ -236,10 +237,22 @@ class RankSearch:
         for rank in range(self.n_max - 1, self.n_min - 1, -1):
             if rank not in self.best:
                 self.best[rank] = self._unpolished(self.best[rank + 1], rank)
+        return self._path(range(self.n_min, self.n_max + 1), self._residual2)
+
+    def rescue(self, error: Unreadable) -> None:
+        """Give an exception that ends the search the solutions so far."""
+        known = sorted(rank for rank in self.best if np.isfinite(self.best[rank].objective))
+        if known:
+            self.stopped = Status.INTERRUPTED
+            error.path = self._path(known, lambda solution: 2 * solution.objective)
+            error.factorization = error.path[known[-1]]
+
+    def _path(self, ranks: Sequence[int], residual2: Callable[[_Solution], float]) -> RankPath:
         results: list[Factorization] = []
         penalties: list[float] = []
-        for rank in range(self.n_min, self.n_max + 1):
-            result, penalty = self._factorization(rank), self._penalty(self.best[rank])
+        for rank in ranks:
+            result = self._factorization(rank, residual2(self.best[rank]))
+            penalty = self._penalty(self.best[rank])
             if results and not result.fitting_error <= results[-1].fitting_error:
                 result, penalty = _with_zero_component(results[-1]), 0.0
             results.append(result)
@@ -247,7 +260,7 @@ class RankSearch:
         return RankPath(
             factorizations=results,
             penalties=np.array([np.nan, *penalties[1:]]),
-            rank_seconds=np.array(list(self.seconds.values())),
+            rank_seconds=np.array([self.seconds[rank] for rank in ranks]),
             seconds=self.limits.elapsed(),
             status=self._status(),
         )
@@ -259,9 +272,12 @@ class RankSearch:
         stage = Stage("merge", rank, 0, 0.0, np.nan, self.stopped or Status.DONE)
         return _Solution(Wt, H, grams, np.inf, (stage,), 0)
 
-    def _factorization(self, rank: int) -> Factorization:
+    def _residual2(self, solution: _Solution) -> float:
+        """‖X − WH‖², exactly."""
+        return self.data.errors2(solution.Wt[None], solution.H[None])[0]
+
+    def _factorization(self, rank: int, residual2: float) -> Factorization:
         solution, unit = self.best[rank], self.data.unit
-        residual2 = self.data.errors2(solution.Wt[None], solution.H[None])[0]
         error = percent(residual2, self.data.norm2)
         stages = solution.stages
         if not np.isfinite(solution.objective):  # its error was not known before
@@ -327,5 +343,10 @@ def _with_zero_component(result: Factorization) -> Factorization:
     """The same fit with one more component, which is zero: where nothing better was found."""
     rank = result.n_components + 1
     stage = Stage("start", rank, 0, 0.0, result.fitting_error, result.status)
-    W, H = np.pad(result.W.T, ((0, 1), (0, 0))).T, np.pad(result.H, ((0, 1), (0, 0)))
-    return replace(result, W=W, H=H, stages=(stage,))
+    return replace(result, W=_padded(result.W.T).T, H=_padded(result.H), stages=(stage,))
+
+
+def _padded(F: Any) -> Any:
+    """A factor (r × length) with one more component, of zeros; lazy chunks stay whole."""
+    F = np.pad(F, ((0, 1), (0, 0)))
+    return F.rechunk({0: -1}) if is_lazy(F) else F

@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from nmfmerge import lazy, metrics
 from nmfmerge import validation as check
+from nmfmerge.data import Unreadable
 from nmfmerge.kernels import blas_for
 from nmfmerge.progress import path_stages
 from nmfmerge.rank_search import STOPPED, RankSearch
@@ -102,6 +103,8 @@ def rank_path(
     ------
     PathInterrupted
         On Ctrl-C, a kind of `Interrupted`; its ``path`` holds the best solutions so far.
+    Unreadable
+        If a Dask array X cannot be read any more; its ``path`` holds the ranks that were found.
 
     Examples
     --------
@@ -131,22 +134,30 @@ def _search(search: RankSearch, stability: bool) -> RankPath:
     """Make the path, and the paths of both halves of the data where stability is asked for."""
     data, limits = search.data, search.limits
     with blas_for(data.blas_flops(search.n_max)):
-        search.run()
         try:
-            path = search.result()
-        except KeyboardInterrupt:  # the search is done: put the path together nevertheless
-            search.stopped = Status.INTERRUPTED
-            path = search.result()
-        if stability and path.status not in STOPPED:
-            try:
-                path = _with_stability(path, search)
-            except KeyboardInterrupt:
-                path = replace(path, status=Status.INTERRUPTED)
+            path = _whole_path(search)
+            if stability and path.status not in STOPPED:
+                try:
+                    path = _with_stability(path, search)
+                except KeyboardInterrupt:
+                    path = replace(path, status=Status.INTERRUPTED)
+        except Unreadable as error:
+            search.rescue(error)
+            raise
     if path.status is Status.INTERRUPTED:
         raise PathInterrupted(path)
     if path.status in (Status.MAX_TIME, Status.MAX_ITER):
         _warn_not_converged(path, limits)
     return path
+
+
+def _whole_path(search: RankSearch) -> RankPath:
+    search.run()
+    try:
+        return search.result()
+    except KeyboardInterrupt:  # the search is done: put the path together nevertheless
+        search.stopped = Status.INTERRUPTED
+        return search.result()
 
 
 def _with_stability(path: RankPath, whole: RankSearch) -> RankPath:
@@ -157,9 +168,12 @@ def _with_stability(path: RankPath, whole: RankSearch) -> RankPath:
     side: Side = whole.data.smaller_side
     if whole.data.defers(side):  # it is not at hand
         side = other(side)
+    axis = 1 if side == "W" else 0
+    if whole.data.shape[axis] < 2:
+        return path
     halves = []
     for i in range(2):
-        data = whole.data.half(axis=1 if side == "W" else 0, first=i)
+        data = whole.data.half(axis, first=i)
         n_max = min(whole.n_max, *data.shape)
         if n_max < whole.n_min:  # the halves are too small
             return path

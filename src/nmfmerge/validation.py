@@ -253,10 +253,14 @@ def check_held_fits(held: Held | None, data: DataMatrix) -> None:
     sides: tuple[Side, Side] = ("W", "H")
     for side in sides:
         if held is not None and data.defers(side) and getattr(held, side).any():
-            short = "H" if side == "W" else "W"
+            present, fix, short = (
+                ("rows", "columns, X.rechunk({0: -1, 1: 'auto'})", "H")
+                if side == "W"
+                else ("columns", "rows, X.rechunk({0: 'auto', 1: -1})", "W")
+            )
             raise ValueError(
-                f"hold names components of {side}, which is not held in memory for a Dask array "
-                f"that is chunked like this: use hold={{{short!r}: indices}}"
+                f"hold names components of {side}, which is not held in memory for a Dask array in "
+                f"chunks of {present}: give chunks of {fix}, or use hold={{{short!r}: indices}}"
             )
 
 

@@ -1,5 +1,6 @@
 """The blocks of a shard: cut from chunks or put together, and kept as long as there is room."""
 
+import cloudpickle
 import dask.array as da
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ def A(rng):
 
 def open_store(A, kind):
     X = da.from_array(A, chunks=(20, -1)).map_blocks(kind)
-    (source,) = _sources(X, np.dtype(float), False, 1)
+    (source,) = _sources(X, np.dtype(float), False, 1, cloudpickle.dumps)
     return Store(source.opened(), 10**12)
 
 

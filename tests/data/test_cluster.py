@@ -176,6 +176,41 @@ def test_kinds_of_arrays(client, A, kind):
     assert W.shape == (A.shape[0], R)
 
 
+def test_chunks_that_are_still_being_computed_are_waited_for(client, X):
+    def slow(block):
+        time.sleep(0.3)
+        return block
+
+    result = fit(X.map_blocks(slow, dtype=X.dtype, meta=np.empty((0, 0))).persist())
+    np.testing.assert_array_equal(result.H, in_threads(X).H)
+
+
+def test_chunks_that_could_not_be_computed_say_why(client, X):
+    def fail(block):
+        raise ZeroDivisionError("by nothing")
+
+    failed = X.map_blocks(fail, dtype=X.dtype, meta=np.empty((0, 0))).persist()
+    with pytest.raises(ZeroDivisionError, match="by nothing"):
+        fit(failed)
+
+
+def test_persisted_chunks_that_are_lost_are_computed_again(client, X):
+    def lose(progress):
+        if progress.iteration == 10:
+            kill(client)
+
+    result = fit(X.persist(), callback=lose)
+    assert result.fitting_error == pytest.approx(in_threads(X).fitting_error, rel=0.05)
+
+
+def test_persisted_chunks_without_their_cluster(clusters, X):
+    with distributed.Client(clusters[0]) as client:
+        client.wait_for_workers(1, timeout=30)
+        persisted = X.persist()
+    with pytest.raises(Unreadable, match="in the memory of a cluster that this process is not"):
+        fit(persisted)
+
+
 # --- workers that are lost
 
 
@@ -592,6 +627,24 @@ def test_a_cluster_without_workers(X, monkeypatch):
         pytest.raises(Unreadable, match="no workers"),
     ):
         fit(X)
+
+
+@pytest.mark.parametrize("what", ["client", "cluster"])
+def test_the_client_is_closed_during_a_fit(X, what):
+    with (
+        dask.config.set({"scheduler": None}),  # a client that is closed twice leaves itself there
+        local_cluster(1, 1) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        client.wait_for_workers(1, timeout=30)
+
+        def close(progress):
+            if progress.iteration == 10:
+                (client if what == "client" else cluster).close()
+
+        with pytest.raises(Unreadable, match=f"{cluster.scheduler_address} was lost") as raised:
+            fit(X, callback=close)
+        assert raised.value.factorization.H.shape == (R, N)
 
 
 def test_the_scheduler_is_lost(X, tmp_path, monkeypatch):

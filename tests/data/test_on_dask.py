@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from nmfmerge import Interrupted, nmf, nmf_merge
 from nmfmerge.data.base import Unreadable
+from nmfmerge.data.on_dask import leading_eigenvectors
 from nmfmerge.data.opening import open_dask
 
 dask = pytest.importorskip("dask")
@@ -229,26 +230,13 @@ class Flaky:
         return block
 
     def over(self, A):
-        """X that is read through this; its tasks share it, as they stay in this process."""
-        _FLAKY[id(self)] = self
-        number = id(self)
-        return by_rows(A).map_blocks(
-            lambda block, block_info=None: _FLAKY[number](block, block_info),
-            dtype=A.dtype, meta=np.empty((0, 0)),
-        )  # fmt: skip
-
-
-_FLAKY = {}
+        """X that is read through this: its lock cannot be sent, as its tasks stay here."""
+        return by_rows(A).map_blocks(self, dtype=A.dtype, meta=np.empty((0, 0)), name="flaky")
 
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch):
     monkeypatch.setattr("nmfmerge.data.shards.chunks._PAUSE", 0.001)
-    # Tasks that are pickled would have a registry of their own.
-    import cloudpickle
-
-    monkeypatch.setattr(cloudpickle, "dumps", lambda tasks: tasks)
-    monkeypatch.setattr(cloudpickle, "loads", lambda tasks: tasks)
 
 
 def test_a_read_that_fails_once_changes_nothing(A):
@@ -317,6 +305,18 @@ def test_each_chunk_is_read_once_a_pass_where_there_is_not(A, monkeypatch):
 def _no_reader_threads():
     names = [thread.name for thread in threading.enumerate()]
     assert not [name for name in names if name.startswith("nmfmerge-read")]
+
+
+def test_leading_eigenvectors_where_passes_run_out(rng, monkeypatch):
+    """Those found so far are orthonormal, and nearly as good as the best of so many vectors."""
+    B = rng.standard_normal((60, 60))
+    S = B @ B.T
+    for passes in (1, 2, 3):
+        monkeypatch.setattr("nmfmerge.data.on_dask._MOST_PASSES", passes)
+        V = leading_eigenvectors(lambda rows: rows @ S, 60, 3, lambda: None, tolerance=1e-14)
+        np.testing.assert_allclose(V @ V.T, np.eye(3), atol=1e-10)
+    best = np.linalg.eigvalsh(S)[-3:].sum()
+    assert 0.95 * best < np.trace(V @ S @ V.T) <= best * (1 + 1e-12)
 
 
 def test_ctrl_c_keeps_factors_and_leaves_no_work_behind(A):

@@ -23,10 +23,12 @@ Side = Literal["W", "H"]
 class Unreadable(RuntimeError):
     """X, or a part of it, cannot be read any more.
 
-    ``factorization`` holds the best factors so far, where there are any.
+    ``factorization`` holds the best factors so far, where there are any; of `rank_path`, ``path``
+    holds those of the ranks that were found, and ``factorization`` those of the highest.
     """
 
     factorization: Any = None
+    path: Any = None
 
 
 class TooLittleMemory(Unreadable):

@@ -229,13 +229,18 @@ class DaskData(DataMatrix):
         rows = lazy_weights(self.X, short, self.dtype, self.long == "H", self._lengths).T
         return (rows, short) if self.long == "W" else (short, rows)
 
-    shown = results
+    def shown(self, Wt: Any, H: Any) -> tuple[Any, Any]:
+        """Factors of X: the short one read-only, the long one lazy."""
+        factors = self.results(Wt, H)
+        short = factors[1 if self.long == "W" else 0].view()
+        short.flags.writeable = False
+        return (factors[0], short) if self.long == "W" else (short, factors[1])
 
     def random_start(self, r: int, rng: np.random.Generator) -> tuple[Any, Any]:
         """The numbers that are drawn for an array in memory, each shard drawing its own."""
         m, n = self.shape
         drawn = rng.bit_generator
-        if not hasattr(drawn, "advance"):
+        if not isinstance(drawn, np.random.PCG64 | np.random.PCG64DXSM):  # which skip draw by draw
             drawn = np.random.default_rng(rng.integers(2**63)).bit_generator
         state: Any = drawn.state
         drawn.advance(m * r + r * n)  # type: ignore[attr-defined]
@@ -326,6 +331,7 @@ def leading_eigenvectors(
     block = min(n, r + _EXTRA)
     V = np.linalg.qr(np.random.default_rng(0).standard_normal((n, block)))[0].T
     AV = np.empty((0, n))
+    found = V[:r]
     new = V
     for _ in range(_MOST_PASSES):
         check()
@@ -333,7 +339,8 @@ def leading_eigenvectors(
         T = V @ AV.T
         values, Y = np.linalg.eigh((T + T.T) / 2)
         values, Y = values[: -r - 1 : -1], Y[:, : -r - 1 : -1]
-        residuals = np.linalg.norm(Y.T @ AV - values[:, None] * (Y.T @ V), axis=1)
+        found = Y.T @ V
+        residuals = np.linalg.norm(Y.T @ AV - values[:, None] * found, axis=1)
         noise = 1e-6 * max(values[0], 0)
         new = AV[-len(new) :].copy()
         for _ in range(2):
@@ -348,7 +355,7 @@ def leading_eigenvectors(
         new -= (new @ V.T) @ V
         new = np.linalg.qr(new.T)[0].T
         V = np.concatenate([V, new])
-    return Y.T @ V
+    return found
 
 
 def _padded(Yt: np.ndarray, r: int) -> np.ndarray:

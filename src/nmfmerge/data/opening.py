@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -30,14 +30,16 @@ def open_dask(X: Any) -> DaskData:
     dtype = float_type(X.dtype)
     client = active_client()
     _check_chunks(X, by_columns, _memory() if client is None else least_memory(client))
-    sources = _sources(X, dtype, by_columns, _n_shards(client))
     crew: Crew
     if client is None:
+        sources = _sources(X, dtype, by_columns, _n_shards(None), lambda tasks: tasks)
         crew = Threads(sources, _memory())
     else:
-        from nmfmerge.data.shards.cluster import Cluster
+        from nmfmerge.data.shards.cluster import Cluster, computed
 
-        crew = Cluster(client, sources, _homes(client, X, sources))
+        persisted = computed(futures_of(X))
+        sources = _sources(X, dtype, by_columns, _n_shards(client), cloudpickle.dumps)
+        crew = Cluster(client, sources, _homes(client, X, sources), persisted)
     data = DaskData(X, dtype, by_columns, crew, [source.chunks for source in sources])
     try:
         facts = data.survey()
@@ -68,14 +70,16 @@ def _check_chunks(X: Any, by_columns: bool, memory: float) -> None:
     lengths = [length for length in X.chunks[axis] if not np.isnan(length)]
     line = X.shape[1 - axis] * float_type(X.dtype).itemsize  # bytes of a row, or column
     most = _SHARE * memory
-    if sp.issparse(X._meta) or not lengths or max(lengths) * line <= most:
+    is_sparse = sp.issparse(X._meta) or hasattr(X._meta, "to_scipy_sparse")
+    if is_sparse or not lengths or max(lengths) * line <= most:
         return
     kind, fit = ("columns" if by_columns else "rows"), max(1, int(min(most, _GOOD_SIZE) / line))
     whole = f"{{{axis}: {fit}, {1 - axis}: -1}}"
     raise ValueError(
         f"chunks of whole {kind} of X take {max(lengths) * line / 1e9:.2g} GB each, and several of "
         f"them have to fit into {memory / 1e9:.2g} GB of memory: pass X.rechunk({whole}), best "
-        "stored like that, or give it more memory"
+        "stored like that, or give it more memory; if chunks are sparse matrices, make X with "
+        "meta=scipy.sparse.csr_matrix((0, 0))"
     )
 
 
@@ -123,8 +127,10 @@ def _n_shards(client: Any) -> int:
     return available_threads() if client is None else max(1, sum(client.nthreads().values()))
 
 
-def _sources(X: Any, dtype: np.dtype, by_columns: bool, n_shards: int) -> list[Source]:
-    """The chunks of each shard, with their tasks."""
+def _sources(
+    X: Any, dtype: np.dtype, by_columns: bool, n_shards: int, pack: Callable[[dict[Any, Any]], Any]
+) -> list[Source]:
+    """The chunks of each shard, with their tasks as ``pack`` returns them."""
     axis = 1 if by_columns else 0
     in_memory = {future.key for future in futures_of(X)}
     (X,) = dask.optimize(X)  # which leaves out what is computed already
@@ -137,7 +143,7 @@ def _sources(X: Any, dtype: np.dtype, by_columns: bool, n_shards: int) -> list[S
         tasks = dict(graph.cull(set(own)).to_dict())
         needed = set(own).union(*(task.dependencies for task in tasks.values()))
         tasks.update(dict.fromkeys(needed & in_memory, InMemory()))
-        sources.append(Source(cloudpickle.dumps(tasks), own, run.start, by_columns, n_short, dtype))
+        sources.append(Source(pack(tasks), own, run.start, by_columns, n_short, dtype))
     return sources
 
 

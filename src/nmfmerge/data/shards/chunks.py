@@ -1,6 +1,7 @@
 """The chunks of a shard: read through Dask, kept while there is memory, else read ahead.
 
-Tasks travel as bytes: as arguments of a task they would become its dependencies.
+Tasks travel as bytes: as arguments of a task they would become its dependencies. Within one process
+they stay as they are, so that chunks may come from what cannot be sent, such as an open file.
 """
 
 import time
@@ -43,7 +44,7 @@ class InMemory:
 class Source:
     """Where the chunks of a shard come from, and what they have to be."""
 
-    tasks: bytes  # of all its chunks
+    tasks: bytes | dict[Any, Any]  # of all its chunks
     keys: Sequence[Any]
     first_chunk: int
     by_columns: bool  # whether chunks are columns of X
@@ -58,7 +59,7 @@ class Source:
     def opened(self) -> "Reader":
         """A reader of the chunks."""
         try:
-            tasks = cloudpickle.loads(self.tasks)
+            tasks = cloudpickle.loads(self.tasks) if isinstance(self.tasks, bytes) else self.tasks
         except Exception as error:
             raise Unreadable(
                 f"the tasks for {_named(self.chunks)} of X could not be loaded where they are to "
@@ -124,10 +125,16 @@ class ClusterMemory:
         """To be called where a task runs, or where the client is."""
         from distributed import get_client, get_worker
 
+        own: Mapping[Any, Any] = {}
+        with suppress(ValueError):  # this is no worker
+            own = get_worker().data
         try:
-            return cls(get_client(), get_worker().data)
-        except ValueError:  # this is no worker
-            return cls(get_client(), {})
+            return cls(get_client(), own)
+        except ValueError:
+            raise Unreadable(
+                "chunks of X lie in the memory of a cluster that this process is not connected to "
+                "any more: make X again, or connect with distributed.Client"
+            ) from None
 
     def value(self, key: Any) -> Any:
         """The result of a task; no copy of it, if it lies in this process."""
@@ -157,6 +164,8 @@ def prepared(raw: Any, by_columns: bool, n_short: int, dtype: np.dtype) -> Any:
         raw = raw.to_scipy_sparse()
     if hasattr(raw, "to_numpy") and not isinstance(raw, np.ndarray):
         raw = raw.to_numpy()
+    if np.ma.is_masked(raw):
+        raise TypeError("it has masked entries: fill them first, as dask.array.ma.filled does")
     if raw.ndim != 2:
         raise ValueError(f"it has {raw.ndim} dimension(s); expected rows and columns")
     X = raw.T if by_columns else raw

@@ -14,11 +14,12 @@ from concurrent.futures import CancelledError
 from contextlib import suppress
 from typing import Any
 
+from distributed import wait
 from distributed.scheduler import KilledWorker, NoValidWorkerError
 
 from nmfmerge.data.base import Unreadable
 from nmfmerge.data.shards import work
-from nmfmerge.data.shards.chunks import Source
+from nmfmerge.data.shards.chunks import Elsewhere, Source
 from nmfmerge.data.shards.crew import FLAT, Crew, fans, told
 from nmfmerge.data.shards.shard import Message, Reply
 from nmfmerge.data.shards.spans import Span
@@ -54,13 +55,20 @@ class Cluster(Crew):
         The chunks of each shard.
     homes : sequence of str, optional
         The worker that each shard would best be on.
+    persisted : sequence of distributed.Future
+        Of chunks that lie in the memory of the cluster.
     """
 
     def __init__(
-        self, client: Any, sources: Sequence[Source], homes: Sequence[str | None] | None = None
+        self,
+        client: Any,
+        sources: Sequence[Source],
+        homes: Sequence[str | None] | None = None,
+        persisted: Sequence[Any] = (),
     ) -> None:
         self.n_shards = len(sources)
-        self._client, self._sources = client, sources
+        self._client, self._sources, self._persisted = client, sources, persisted
+        self._address = client.scheduler.address
         self._fit = uuid.uuid4().hex
         self._homes: list[str | None] = list(homes or [None] * len(sources))
         self._absent = set(range(len(sources)))  # shards that have to be made first
@@ -127,8 +135,15 @@ class Cluster(Crew):
             roots = self._submit(packed, message, futures)
             replies = self._client.sync(self._gathered, roots)
             finished = replies is not None
+        except Elsewhere:
+            replies = None
+            wait(self._persisted)
         except _LOST:
             replies = None
+        except Exception:
+            if self._client.status == "running":
+                raise
+            replies = None  # it was closed
         finally:
             if not finished:
                 self._call_off(futures)
@@ -231,7 +246,7 @@ class Cluster(Crew):
         """Threads of each worker that can be used, by address."""
         began = time.monotonic()
         while True:
-            threads = running_workers(self._client)
+            threads = running_workers(self._client, self._address)
             new = sorted(name for name in threads if name not in self._usable)
             if not self._usable:
                 self._check(self._client.sync(self._versions, new))
@@ -275,7 +290,16 @@ class Cluster(Crew):
                 )
 
 
-def running_workers(client: Any) -> dict[str, int]:
+def computed(futures: Sequence[Any]) -> Sequence[Any]:
+    """Futures, once they are done: shards would hold the threads that have to compute them."""
+    wait(futures)
+    for future in futures:
+        if future.status == "error":
+            future.result()  # raises it
+    return futures
+
+
+def running_workers(client: Any, address: str) -> dict[str, int]:
     """Threads of each worker of a cluster, by address; waits for a while if there is none."""
     began, waiting = time.monotonic(), None
     while True:
@@ -289,12 +313,10 @@ def running_workers(client: Any) -> dict[str, int]:
             return dict(sorted(threads.items()))
         connected, waited = client.status == "running", time.monotonic() - began
         if not connected and (waited > _SCHEDULER_PATIENCE or client.status == "closed"):
-            raise ClusterLost(
-                f"the connection to the scheduler at {client.scheduler.address} was lost"
-            )
+            raise ClusterLost(f"the connection to the scheduler at {address} was lost")
         if waited > _PATIENCE:
             raise ClusterLost(
-                f"the cluster at {client.scheduler.address} has had no workers for "
+                f"the cluster at {address} has had no workers for "
                 f"{_PATIENCE:.0f} s: start workers, and wait for them with "
                 "client.wait_for_workers(n_workers)"
             )

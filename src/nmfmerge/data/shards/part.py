@@ -203,10 +203,13 @@ class Part:
 
 
 def _first_wrong(X: Any) -> str:
-    """Row, column and value of the first entry that is not finite or negative."""
+    """Row, column and value of the first entry that is not finite, else of the first negative."""
+    values = X if isinstance(X, np.ndarray) else X.data
+    wrong = ~np.isfinite(values)
+    at = int(np.argmax(wrong if wrong.any() else values < 0))
     if isinstance(X, np.ndarray):
-        i, j = np.unravel_index(int(np.argmax(~(np.isfinite(X) & (X >= 0)))), X.shape)
-        return f"{i} {j} {X[i, j]:.6g}"
-    X = X.tocoo()
-    at = int(np.argmax(~(np.isfinite(X.data) & (X.data >= 0))))
-    return f"{X.row[at]} {X.col[at]} {X.data[at]:.6g}"
+        i, j = np.unravel_index(at, X.shape)
+    else:
+        X = X.tocoo()
+        i, j = X.row[at], X.col[at]
+    return f"{i} {j} {values.ravel()[at]:.6g}"

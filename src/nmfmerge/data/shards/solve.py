@@ -33,6 +33,7 @@ def lazy_weights(
     """
     X = X.T if by_columns else X
     rows = tuple(X.chunks[0] if lengths is None else lengths)
+    short = short.copy()  # what is computed later is not to change with the user's
     return X.map_blocks(
         weights_of_chunk, short=short, chunks=(rows, (len(short),)), dtype=dtype,
         meta=np.empty((0, 0), dtype), name=None,
