@@ -34,7 +34,7 @@ SOLVERS = {"hals": (2, 8), "accelerated": (32, 42)}  # iterations between which 
 def main(*names):
     """Run all parts, or those named, print them, and store each."""
     warnings.simplefilter("ignore")
-    parts = [iterations, overhead, streaming, growth, faults, on_paper]
+    parts = [iterations, overhead, streaming, growth, factors, faults, on_paper]
     if has_real_data():
         parts.append(agreement)
     run_parts(parts, names, "dask", dask=dask.__version__)
@@ -285,6 +285,36 @@ def _peak(pid):
     """The most memory that a process ever had, in bytes."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+
+
+FITS = {
+    "nmf, random start": (nmf, {"init": "random"}),
+    "nmf": (nmf, {}),
+    "nmf_merge, 1 start": (nmf_merge, {"n_init": 1}),
+    "nmf_merge, 2 starts": (nmf_merge, {"n_init": 2}),
+    "nmf_merge, 4 starts": (nmf_merge, {"n_init": 4}),
+}
+
+
+def factors():
+    """Memory that a fit takes beside X, in units of its long factor W."""
+    rows = []
+    for name in FITS:
+        with ProcessPoolExecutor(1, get_context("spawn")) as alone:  # whose peak is of one fit
+            peak, one_factor = alone.submit(_memory_of_a_fit, name).result()
+        rows.append({"fit": name, "MB": peak / 1e6, "in units of m·(r + k)": peak / one_factor})
+    return rows
+
+
+def _memory_of_a_fit(name, m=1_000_000, n=12, r=10):
+    fit, options = FITS[name]
+    X = np.random.default_rng(0).random((m, n))
+    chunks = da.from_array(X, chunks=(25_000, n))
+    nmf_merge(chunks[: m // 50], r, tol=0.1)  # imports and compiles
+    before = psutil.Process().memory_info().rss
+    result = fit(chunks, r, tol=0.1, **options)
+    k = 0 if result.merges is None else result.merges.n_leaves - r
+    return _peak(os.getpid()) - before, 8 * m * (r + k)
 
 
 def growth():

@@ -158,6 +158,8 @@ DASK = {
     "overhead": "A tiny problem (6,400 × 40, r = 4) in 64 chunks: what an iteration costs beside the arithmetic.",
     "streaming": "4 GB of Zarr (float32, not compressed, chunks of 20 MB; the machine has it in its cache) through "
     "two workers\nwith a memory limit of 1 GB, r = 20, plain HALS.",
+    "factors": "Memory that a fit in threads takes beside X, in units of its long factor "
+    "(1,000,000 × 12, r = 10, k = 2).",
     "agreement": "The whole of `nmf_merge` with its defaults, in eight chunks, against the same in memory.",
     "growth": "Tasks that the scheduler knows of, during a fit of 500 iterations.",
     "on_paper": "CPU time of a pass over a chunk of a large sparse problem, float32, and what the whole would take "

@@ -137,10 +137,10 @@ def test_rank_path(A, X):
         assert isinstance(ours[rank].W, da.Array)
 
 
-def test_the_stability_of_a_single_row_is_not_measured(X):
-    path = rank_path(X[:1], 1, stability=True)
-    assert path.converged
-    assert np.isnan(path.stability).all()
+def test_the_stability_of_a_single_row(A, X):
+    paths = [rank_path(data, 1, stability=True) for data in (X[:1], A[:1], X[:1, :1])]
+    assert paths[0].stability == pytest.approx(paths[1].stability)
+    assert np.isnan(paths[2].stability).all()  # it has no halves
 
 
 def test_a_rank_without_a_better_fit_has_a_component_of_zeros(X):
@@ -225,6 +225,16 @@ def test_a_checkpoint_has_the_short_factor_alone(X, tmp_path):
         nmf_merge(2 * X, 3, tol=1e-7, checkpoint=file)
 
 
+def test_a_checkpoint_goes_on_in_other_chunks(A, X, tmp_path):
+    file = tmp_path / "run"
+    with pytest.warns(UserWarning, match="had not converged"):
+        nmf_merge(X, 3, tol=1e-7, max_iter=15, checkpoint=file)
+    continued = nmf_merge(X.rechunk((7, -1)), 3, tol=1e-7, checkpoint=file)
+    assert continued.fitting_error == pytest.approx(
+        nmf_merge(X, 3, tol=1e-7).fitting_error, rel=1e-6
+    )
+
+
 @pytest.mark.parametrize("value", [-1.0, np.nan, np.inf])
 @pytest.mark.parametrize("chunks", [(25, 21), (90, 6)])
 def test_bad_values_are_named_with_their_chunk(A, value, chunks):
@@ -278,7 +288,8 @@ def test_any_generator_gives_the_same_start_for_any_number_of_shards(A, X, bits)
     [
         (lambda X: X.astype(complex), TypeError, "complex"),
         (lambda X: X.astype(str), TypeError, "dtype"),
-        (lambda X: X[0], ValueError, "1 dimension"),
+        (lambda X: X[0], ValueError, r"1 dimension.* X\.reshape\(-1, 1\)"),
+        (lambda X: X[None], ValueError, r"3 dimension.* X\.reshape\(-1, X\.shape\[-1\]\)"),
         (lambda X: X[:0], ValueError, "empty"),
         (lambda X: X[:, :0], ValueError, "empty"),
     ],
@@ -377,7 +388,13 @@ def test_memory_and_shards_are_settings_of_dask(X):
 
     with dask.config.set({"nmfmerge.shards": 3}):
         assert open_dask(X).crew.n_shards == 3
-    with dask.config.set({"nmfmerge.memory": "1MB"}), pytest.raises(Unreadable, match="memory"):
+    few = r"1 MB of memory are too little: this process has .* allow at least \S+ GB"
+    with dask.config.set({"nmfmerge.memory": "1MB"}), pytest.raises(ValueError, match=few):
+        nmf(X, 3)
+    with (
+        dask.config.set({"nmfmerge.shards": "4"}),
+        pytest.raises(ValueError, match=r"nmfmerge.shards='4' .* expected a whole number"),
+    ):
         nmf(X, 3)
 
 
@@ -397,7 +414,7 @@ def test_large_chunks_may_be_sparse(A):
     with dask.config.set({"nmfmerge.memory": "10kB"}):
         with pytest.raises(ValueError, match=r"make X with meta=scipy.sparse.csr_matrix"):
             nmf(X, 3)
-        with pytest.raises(Unreadable, match="memory"):  # it was read
+        with pytest.raises(ValueError, match="too little"):  # the chunk is not at fault
             nmf(told, 3)
     assert nmf(told, 3).fitting_error == pytest.approx(nmf(csr(A), 3).fitting_error, rel=1e-6)
 

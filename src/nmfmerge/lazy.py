@@ -34,9 +34,10 @@ def checked(X: Any) -> Any:
             f"X has dtype {X.dtype}; expected real numbers: convert it with X.astype(float)"
         )
     if X.ndim != 2:
+        fix = "-1, 1) for a single column" if X.ndim == 1 else "-1, X.shape[-1]) for rows of these"
         raise ValueError(
             f"X has {X.ndim} dimension(s); expected a 2-D array of rows and columns: use "
-            "X.reshape(-1, 1) for a single column"
+            f"X.reshape({fix}"
         )
     if 0 in X.shape:
         raise ValueError(f"X is empty: its shape is {X.shape}; it needs rows and columns")

@@ -3,8 +3,9 @@
 import hashlib
 import os
 import platform
+from contextlib import suppress
 from datetime import datetime
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from nmfmerge.datasets import lcms_like
@@ -31,9 +32,13 @@ def digest(path: Path) -> str:
     return total.hexdigest()
 
 
-def versions() -> dict[str, str]:
-    """Versions of what a fit is made with."""
-    return {"python": platform.python_version()} | {name: version(name) for name in _PACKAGES}
+def versions(*more: str) -> dict[str, str]:
+    """Versions of what a fit is made with, and of more packages where they are installed."""
+    found = {"python": platform.python_version()} | {name: version(name) for name in _PACKAGES}
+    for name in more:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
 
 
 def now() -> str:
@@ -45,6 +50,26 @@ def _is_data_of(fit: Fit, path: Path) -> bool:
     if "data_sample_sha256" in fit.about:
         return sample_digest(path) == fit.about["data_sample_sha256"]
     return digest(path) == fit.about.get("data_sha256")
+
+
+def same_data(first: Fit, second: Fit) -> bool | None:
+    """Whether two fits are of the same data file; None where that is not known."""
+    for name in ("data_sha256", "data_sample_sha256"):
+        if name in first.about and name in second.about:
+            return bool(first.about[name] == second.about[name])
+    for fit, other in ((first, second), (second, first)):
+        path = Path(other.about.get("file", ""))
+        if "data_sample_sha256" in fit.about and path.exists() and path != Path():
+            same_file = digest(path) == other.about.get("data_sha256")
+            return _is_data_of(fit, path) if same_file else None
+    return None
+
+
+def why_absent(fit: Fit) -> str:
+    """What became of the data of a fit, where `data_again` returns none."""
+    if "streamed" in fit.about:
+        return "were streamed"
+    return "are not there unchanged"
 
 
 def data_again(fit: Fit, moved_to: Path | None = None) -> Dataset | None:

@@ -206,6 +206,8 @@ class Run:
     def _result(self) -> Factorization:
         if self.stopped is not None:
             self._settle_for_best()
+        if self.stopped is Status.INTERRUPTED and self._solves_at_the_end():
+            return self._as_known()
         try:
             return self._best()
         except KeyboardInterrupt:  # the fit is complete: compute its error nevertheless
@@ -474,12 +476,21 @@ class Run:
     def _rescue(self, error: Unreadable) -> None:
         """Keep what there is when X cannot be read any more: of each number what is known."""
         self.stopped = Status.INTERRUPTED
-        objectives = np.full(self.n_starts, np.nan)
         with suppress(Unreadable):
             self._settle_for_best()
+        error.factorization = self._as_known()
+
+    def _solves_at_the_end(self) -> bool:
+        """Whether results have a factor that is solved for, in a pass over X for their errors."""
+        return self.data.defers("W") or self.data.defers("H")
+
+    def _as_known(self) -> Factorization:
+        """The start that fits best, with the objective that is known of it."""
+        objectives = np.full(self.n_starts, np.nan)
+        with suppress(Unreadable):
             objectives = self.data.kernels.to_host(self.point.objective())
         best = 0 if np.isnan(objectives).all() else int(np.nanargmin(objectives))
-        error.factorization = self._factorization(best, 2 * float(objectives[best]))
+        return self._factorization(best, 2 * float(objectives[best]))
 
     def _warn_not_converged(self, status: Status) -> None:
         if status is Status.MAX_TIME:

@@ -146,8 +146,8 @@ def test_cells_keep_their_names_and_x_is_left_out(command, tmp_path):
     written = anndata.read_h5ad(out / "result.h5ad")
     assert written.X is None
     assert text.endswith(
-        "left out, as the data were streamed: the residual, the comparison with other fits, X in "
-        "result.h5ad\n"
+        "left out, as the data were streamed: the residual, the spread over starts, the comparison "
+        "with other fits, X in result.h5ad\n"
     )
     assert written.obs_names[2] == "cell 2"
     assert written.obsm["X_nmf"].shape == (90, 3)
@@ -184,7 +184,11 @@ def test_a_finished_fit_is_not_done_again_and_other_data_are_refused(command, st
     assert "is another fit (other data, or read otherwise)" in err
 
 
-def test_after_ctrl_c_while_w_is_computed_the_fit_goes_on(command, store, tmp_path, monkeypatch):
+@pytest.mark.parametrize("band", [10_000, 30_000])
+def test_after_ctrl_c_while_w_is_computed_the_fit_goes_on(
+    command, store, tmp_path, monkeypatch, band
+):
+    """More memory makes for other bands."""
     words = ["fit", store, "-r", 4, "--memory", "2GB", "-o", tmp_path / "out"]
 
     def interrupted(*_, **__):
@@ -196,7 +200,8 @@ def test_after_ctrl_c_while_w_is_computed_the_fit_goes_on(command, store, tmp_pa
     assert code == 130
     assert "go on with the same command and --resume" in err
     assert (tmp_path / "out.unfinished/checkpoint.npz").exists()
-    code, _, err = command(*words, "--resume")
+    monkeypatch.setattr("nmfmerge.io.bands.LARGEST", band)
+    code, _, err = command(*[w if w != "2GB" else "3GB" for w in words], "--resume")
     assert (code, err) == (0, "")
     assert folder.is_fit(tmp_path / "out")
     assert not (tmp_path / "out.unfinished").exists()
@@ -207,9 +212,28 @@ def test_a_fit_of_streamed_data_is_merged_when_they_are_named(command, store, tm
     command("fit", store, "-r", 4, "--memory", "2GB", "-o", out)
     code, _, err = command("merge", out, "-r", 3, "-o", tmp_path / "3")
     assert code == 1
-    assert "were streamed: name their file with --data" in err
+    assert "were streamed: name their file with --data, and it is read whole" in err
     code, _, _ = command("merge", out, "-r", 3, "-o", tmp_path / "3", "--data", store)
     assert code == 0
+    code, _, err = command("merge", tmp_path / "3", "-r", 2, "-o", tmp_path / "2")
+    assert (code, err) == (0, "")  # they have been read whole, and are there
+    code, _, err = command("explore", out)
+    assert code == 1
+    assert "were streamed: open the data file instead, which is read whole" in err
+
+
+def test_fits_of_the_same_data_are_told_from_others(command, store, tmp_path, X):
+    other = save_zarr(tmp_path / "other.zarr", np.tile(X, (5, 1)) + 1)
+    fits = {"a": [store, "--memory", "2GB"], "b": [store], "c": [other, "--memory", "2GB"]}
+    for name, words in fits.items():
+        command("fit", *words, "-r", 4, "--no-report", "-o", tmp_path / name)
+    for pair, same in {"ab": True, "ba": True, "ac": False, "bc": False, "aa": True}.items():
+        _, text, _ = command("compare", *(tmp_path / name for name in pair), "--json")
+        assert json.loads(text)["same_data"] is same, pair
+    array = zarr.open(store, mode="r+")
+    array[...] = array[...] + 1
+    _, text, _ = command("compare", tmp_path / "a", tmp_path / "b")
+    assert "careful: whether the two fits are of the same data is not known" in text
 
 
 @pytest.mark.parametrize(
@@ -253,13 +277,40 @@ def test_a_scheduler_that_does_not_answer_is_named_soon(command, store, tmp_path
         free.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
     begin = time.monotonic()
-    for wrong in (address, "nonsense://x"):
-        code, _, err = command("fit", store, "-r", 4, "--scheduler", wrong, "-o", tmp_path / "out")
-        assert code == 1
-        assert f"--scheduler {wrong} does not answer" in err
-        assert "check the address, and that `dask scheduler` runs there" in err
-        assert active_client() is None
+    code, _, err = command("fit", store, "-r", 4, "--scheduler", address, "-o", tmp_path / "out")
+    assert code == 1
+    assert f"--scheduler {address} does not answer" in err
+    assert "check the address, and that `dask scheduler` runs there" in err
+    assert active_client() is None
     assert time.monotonic() - begin < 10
+
+
+@pytest.mark.parametrize("wrong", ["nonsense", "nonsense://x:1", "http://127.0.0.1:8787", "a:b"])
+def test_what_is_no_address_is_refused_at_once(command, store, tmp_path, wrong):
+    pytest.importorskip("distributed")
+    begin = time.monotonic()
+    code, _, err = command("fit", store, "-r", 4, "--scheduler", wrong, "-o", tmp_path / "out")
+    assert (code, err) == (
+        1,
+        f"nmfmerge: --scheduler {wrong!r} is not an address: write one such as tcp://host:8786\n",
+    )
+    assert time.monotonic() - begin < 5
+
+
+def test_workers_without_nmfmerge_are_said_so(command, store, tmp_path, monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr("nmfmerge.data.shards.cluster._VERSION", "{!r} and '0.0.9'")
+    cluster = distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0",
+    )  # fmt: skip
+    with cluster:
+        code, _, err = command(
+            "fit", store, "-r", 4, "--scheduler", cluster.scheduler_address, "-o", tmp_path / "out"
+        )
+    assert code == 1
+    assert "run.zarr stopped: the worker at" in err
+    assert "has nmfmerge 0.0.9 and this process has" in err
+    assert "Traceback" not in err
 
 
 def test_a_scheduler_is_the_client_of_the_fit(command, store, tmp_path, monkeypatch):
@@ -346,7 +397,7 @@ def test_a_chunk_that_cannot_be_read_is_named(command, store, tmp_path, monkeypa
     chunk.write_bytes(b"damaged")
     code, _, err = command("fit", store, "-r", 4, "--memory", "2GB", "-o", tmp_path / "out")
     assert code == 1
-    assert "run.zarr could not be read to the end: chunk 7 of X could not be read" in err
+    assert "run.zarr stopped: chunk 7 of X could not be read" in err
     assert "Traceback" not in err
     assert not (tmp_path / "out").exists()
 
@@ -372,7 +423,8 @@ def test_a_chunk_that_cannot_be_read_at_the_end_loses_no_fit(
 def test_memory_that_is_not_enough_for_the_process_is_said(command, store, tmp_path):
     code, _, err = command("fit", store, "-r", 4, "--memory", "50MB", "-o", tmp_path / "out")
     assert code == 1
-    assert "give it more memory with --memory" in err
+    assert "50 MB of memory are too little: this process has" in err
+    assert "allow at least" in err
     assert "rechunk" not in err
 
 

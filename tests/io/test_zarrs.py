@@ -8,10 +8,12 @@ from nmfmerge.io import read
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("name", ["x.zarr", "folder"])
 @pytest.mark.parametrize("transpose", [False, True])
-def test_zarr_array_comes_back(tmp_path, X, version, name, transpose):
+@pytest.mark.parametrize("compressors", ["auto", None])
+def test_zarr_array_comes_back(tmp_path, X, version, name, transpose, compressors):
     array = zarr.create_array(
-        tmp_path / name, shape=X.shape, chunks=(2, 3), dtype=X.dtype, zarr_format=version
-    )
+        tmp_path / name, shape=X.shape, chunks=(2, 3), dtype=X.dtype, zarr_format=version,
+        compressors=compressors,
+    )  # fmt: skip
     array[:] = X
     data = read(tmp_path / name, transpose=transpose)
     np.testing.assert_array_equal(data.X, X.T if transpose else X)

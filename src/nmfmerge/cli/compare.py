@@ -10,6 +10,7 @@ from nmfmerge import metrics
 from nmfmerge.cli.common import OK, png, tell
 from nmfmerge.files import replacing
 from nmfmerge.folder import Fit, FolderError, read
+from nmfmerge.origin import same_data
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +55,7 @@ def _compare(first: Fit, second: Fit) -> dict[str, Any]:
         "similarity": similarity.tolist(),
         "subspace_mismatch": metrics.subspace_mismatch(W1, W2),
         "permutation_mismatch": metrics.permutation_mismatch(W1, W2),
-        "same_data": first.about.get("data_sha256") == second.about.get("data_sha256"),
+        "same_data": same_data(first, second),
     }
 
 
@@ -73,6 +74,8 @@ def _text(given: argparse.Namespace, outcome: dict[str, Any]) -> str:
         f"  {i + 1:>3} – {j:<3} {cosine:.4f}"
         for i, (j, cosine) in enumerate(zip(outcome["matched"], similarity, strict=True))
     ]
-    if not outcome["same_data"]:
+    if outcome["same_data"] is False:
         lines.append("careful: the two fits are of different data files")
+    if outcome["same_data"] is None:
+        lines.append("careful: whether the two fits are of the same data is not known")
     return "\n".join(lines)

@@ -10,7 +10,7 @@ from nmfmerge.cli.common import OK, add_data, tell
 from nmfmerge.cli.exporting import add_audio, add_tables, check_exports, requested
 from nmfmerge.export.of_fit import Exports
 from nmfmerge.folder import Fit, FolderError, read, scratch_folder
-from nmfmerge.origin import data_again
+from nmfmerge.origin import data_again, why_absent
 from nmfmerge.result_tables import fit_tables
 from nmfmerge.tables import write_tables
 
@@ -31,8 +31,8 @@ def run(given: argparse.Namespace) -> int:
     data = data_again(fit, given.data)
     if data is None and given.audio:
         raise FolderError(
-            f"--audio needs the recording of {given.folder} ({fit.about.get('file')}), which is "
-            "not there unchanged: name its file with --data"
+            f"--audio needs the data of {given.folder} ({fit.about.get('file')}), which "
+            f"{why_absent(fit)}: name their file with --data"
         )
     file = {} if given.data is None else {"file": str(given.data.resolve())}
     fit = replace(fit, data=data or fit.data, about=fit.about | file)
@@ -40,7 +40,7 @@ def run(given: argparse.Namespace) -> int:
     exports = Exports(fit, requested(given))
     names = _write(given.folder, fit, exports, given.tables)
     is_kept = (given.folder / _WHOLE).exists() and _WHOLE not in names
-    remark = f"\n{_WHOLE} is left as it is: its data are not there unchanged" * is_kept
+    remark = f"\n{_WHOLE} is left as it is: its data {why_absent(fit)}" * is_kept
     tell(
         given,
         {"folder": str(given.folder), "files": names, "left_out": exports.left_out},

@@ -191,7 +191,7 @@ def _fit(
     except Unreadable as error:
         _advise_to_resume(unfinished, bar)
         why = in_words(error, given)
-        raise FolderError(f"{given.file} could not be read to the end: {why}") from error
+        raise FolderError(f"the fit of {given.file} stopped: {why}") from error
 
 
 def _with_all_factors(

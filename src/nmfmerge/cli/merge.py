@@ -23,7 +23,7 @@ from nmfmerge.cli.settings import DEFAULTS
 from nmfmerge.export.of_fit import Exports
 from nmfmerge.folder import Fit, FolderError, check_output, read, write
 from nmfmerge.metrics import shares
-from nmfmerge.origin import data_again, now, versions
+from nmfmerge.origin import data_again, digest, now, versions, why_absent
 from nmfmerge.pipeline import merge_components, nmf
 from nmfmerge.result import Factorization
 
@@ -60,10 +60,9 @@ def run(given: argparse.Namespace) -> int:
     check_output(output, replace=given.force)
     data = data_again(fit, given.data)
     if data is None:
-        why = "were streamed" if "streamed" in fit.about else "are not there unchanged"
         raise FolderError(
-            f"the data of {given.folder} ({fit.about.get('file')}) {why}: name their file with "
-            "--data"
+            f"the data of {given.folder} ({fit.about.get('file')}) {why_absent(fit)}: name their "
+            "file with --data, and it is read whole"
         )
     check_exports(given, data, len(H))
     bar = merge_bar()
@@ -87,7 +86,9 @@ def run(given: argparse.Namespace) -> int:
                   f"were fitted by: {fit.about.get('command')}"],
     }  # fmt: skip
     if given.data is not None:
-        about["file"] = str(given.data.resolve())
+        for name in ("streamed", "data_sample_sha256"):  # they have been read whole now
+            about.pop(name, None)
+        about |= {"file": str(given.data.resolve()), "data_sha256": digest(given.data)}
     bar.section("")
     merged = Fit(result, data, about)
     drawn, exports = pages_or_nothing(merged, bar, output), Exports(merged)

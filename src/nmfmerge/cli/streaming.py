@@ -9,12 +9,14 @@ from typing import Any
 from nmfmerge.cli.common import reading_options
 from nmfmerge.data.base import TooLittleMemory
 from nmfmerge.datasets.base import Dataset
+from nmfmerge.io.bands import Workers
 from nmfmerge.io.errors import FormatError, TooLarge, library, one_line
 from nmfmerge.io.lazy import can_stream, opened
 from nmfmerge.io.memory import machine_memory, parse_size
 from nmfmerge.io.registry import read
 from nmfmerge.kernels import available_threads
 from nmfmerge.lazy_factors import LARGEST
+from nmfmerge.origin import versions
 
 _TIMEOUT = 10  # seconds for a scheduler to answer
 _W_SHARE = 16  # of the memory that a factor may take without being mapped from a file
@@ -61,7 +63,7 @@ def open_data(given: argparse.Namespace) -> Dataset:
     """Read the data file, or open it lazily where it is streamed."""
     options = reading_options(given)
     if streams(given):
-        return opened(given.file, *memory_of(given), **options)
+        return opened(given.file, workers_of(given), **options)
     try:
         return read(given.file, **options)
     except TooLarge as error:
@@ -103,6 +105,7 @@ def _client(address: str | None) -> Iterator[None]:
         yield
         return
     distributed = library("distributed", "data on a cluster", "Dask", "dask", doing="streaming")
+    _check_address(address)
     try:  # one that fails would stay the one that Dask uses
         distributed.Client(address, timeout=_TIMEOUT, set_as_default=False).close()
     except (OSError, ValueError, TypeError, ImportError) as error:
@@ -118,10 +121,26 @@ def _client(address: str | None) -> Iterator[None]:
         yield
 
 
-def memory_of(given: argparse.Namespace) -> tuple[int, int]:
-    """Bytes that one process has, and its threads: of the smallest worker, or of this one."""
+def _check_address(address: str) -> None:
+    """Refuse what is no address: a client would wait for it until long after it failed."""
+    from distributed.comm import parse_address, parse_host_port
+    from distributed.comm.registry import backends
+
+    try:
+        scheme, place = parse_address(address)
+        parse_host_port(place)
+        if scheme not in backends:
+            raise ValueError
+    except ValueError:
+        raise ValueError(
+            f"--scheduler {address!r} is not an address: write one such as tcp://host:8786"
+        ) from None
+
+
+def workers_of(given: argparse.Namespace) -> Workers:
+    """Memory and threads of the workers, of whom the smallest counts, or of this process."""
     memory = float("inf") if given.memory is None else parse_size(given.memory)
-    n_threads = available_threads()
+    n_threads = n_all = available_threads()
     if given.scheduler is not None:
         from distributed import default_client
 
@@ -129,13 +148,14 @@ def memory_of(given: argparse.Namespace) -> tuple[int, int]:
 
         client = default_client()
         memory = min(memory, least_memory(client))
-        n_threads = max(client.nthreads().values())
-    return machine_memory() if memory == float("inf") else int(memory), n_threads
+        n_threads, n_all = max(client.nthreads().values()), sum(client.nthreads().values())
+    memory = machine_memory() if memory == float("inf") else int(memory)
+    return Workers(memory, n_threads, n_all)
 
 
 def left_out_words(output: Path) -> str:
     """What a folder lacks because the data were streamed, for the terminal."""
-    parts = ["the residual", "the comparison with other fits"]
+    parts = ["the residual", "the spread over starts", "the comparison with other fits"]
     parts += ["X in result.h5ad"] * (output / "result.h5ad").exists()
     return f"\nleft out, as the data were streamed: {', '.join(parts)}"
 
@@ -163,6 +183,7 @@ def how_streamed(given: argparse.Namespace, data: Dataset) -> dict[str, Any]:
     memory = f" with {given.memory} of memory" if given.memory else ""
     return {
         "streamed": {"memory": given.memory, "scheduler": given.scheduler},
+        "versions": versions("dask", "distributed", "h5py", "zarr"),
         "notes": [
             f"The data stayed on disk and were streamed {where}{memory}, in bands of {length:,} "
             f"{what}. Standard NMF and one component fewer and more were not fitted to compare."

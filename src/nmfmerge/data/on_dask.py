@@ -17,9 +17,9 @@ from nmfmerge.data.shards.crew import Crew
 from nmfmerge.data.shards.questions import (
     ColumnGram,
     Crosses,
-    Digests,
     Extremes,
     Facts,
+    Fingerprint,
     Question,
     Residuals,
     Sums,
@@ -198,9 +198,9 @@ class DaskData(DataMatrix):
         return residuals
 
     def digest(self) -> str:
-        """A hash of the values of X, in these chunks."""
-        parts = self.ask((), Digests())[0]
-        return digest(f"chunks {self.unit} {self.long} {' '.join(parts)}", [])
+        """A hash of the values of X, the same in other chunks along the same axis."""
+        sums = self.ask((), Fingerprint())[0]
+        return digest(f"in shards {self.unit} {self.long}", [sums.view(np.int64)])
 
     def blas_flops(self, r: int, n_starts: int = 1) -> float:
         """None in this thread."""

@@ -1,5 +1,6 @@
 """From a Dask array to a data matrix: chunks along one axis, dealt out into shards, surveyed."""
 
+import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -15,7 +16,7 @@ from dask.core import flatten
 
 from nmfmerge.data.on_dask import DaskData
 from nmfmerge.data.scale import float_type, unit_exponent
-from nmfmerge.data.shards.chunks import InMemory, Source
+from nmfmerge.data.shards.chunks import REFUSE_FROM, InMemory, Source
 from nmfmerge.data.shards.crew import Crew, Threads, runs
 from nmfmerge.data.shards.questions import Facts
 from nmfmerge.kernels import available_threads
@@ -32,6 +33,7 @@ def open_dask(X: Any) -> DaskData:
     _check_chunks(X, by_columns, _memory() if client is None else least_memory(client))
     crew: Crew
     if client is None:
+        _check_memory(_memory())
         sources = _sources(X, dtype, by_columns, _n_shards(None), lambda tasks: tasks)
         crew = Threads(sources, _memory())
     else:
@@ -57,9 +59,10 @@ def in_chunks_along_one_axis(X: Any) -> tuple[Any, bool]:
     Chunks along both axes are put together, within bands that are read as one anyway.
     """
     row_chunks, column_chunks = X.numblocks
-    by_columns = column_chunks > 1 and row_chunks == 1
-    if row_chunks > 1 and column_chunks > 1:
-        by_columns = bool(X.shape[1] > X.shape[0])  # False where the number of rows is not known
+    if (row_chunks > 1) != (column_chunks > 1):
+        return X, column_chunks > 1
+    by_columns = bool(X.shape[1] > X.shape[0])  # False where the number of rows is not known
+    if row_chunks > 1:
         X = X.rechunk({0: -1} if by_columns else {1: -1})
     return X, by_columns
 
@@ -81,6 +84,17 @@ def _check_chunks(X: Any, by_columns: bool, memory: float) -> None:
         "stored like that, or give it more memory; if chunks are sparse matrices, make X with "
         "meta=scipy.sparse.csr_matrix((0, 0))"
     )
+
+
+def _check_memory(memory: int) -> None:
+    """Refuse a limit that leaves no room for X."""
+    used = psutil.Process().memory_info().rss
+    if used > REFUSE_FROM * memory:
+        raise ValueError(
+            f"{memory / 1e6:.0f} MB of memory are too little: this process has {used / 1e6:.0f} MB "
+            "before it reads any of X; allow at least "
+            f"{math.ceil(used / 5e8) / 2 + 0.5:g} GB"
+        )
 
 
 def least_memory(client: Any) -> float:
@@ -121,7 +135,8 @@ def _n_shards(client: Any) -> int:
     if asked is not None:
         if not isinstance(asked, int) or asked < 1:
             raise ValueError(
-                f"nmfmerge.shards={asked!r} in Dask's configuration; expected 1 or more"
+                f"nmfmerge.shards={asked!r} in Dask's configuration; expected a whole number of 1 "
+                "or more"
             )
         return asked
     return available_threads() if client is None else max(1, sum(client.nthreads().values()))

@@ -18,7 +18,7 @@ from nmfmerge.explore.session import Session
 from nmfmerge.explore.state import OPENED, Note
 from nmfmerge.folder import FolderError
 from nmfmerge.io import read
-from nmfmerge.origin import data_again, digest
+from nmfmerge.origin import data_again, digest, why_absent
 from nmfmerge.result import Factorization
 
 _SILENT = 7.0  # seconds after which a tab counts as closed
@@ -39,9 +39,10 @@ def open_path(path: Path, **reading: Any) -> Session:
         fit = folder.read(path)
         data = data_again(fit)
         if data is None:
+            put_back = "" if "streamed" in fit.about else "put the file back, or "
             raise FolderError(
-                f"the data of {path} ({fit.about.get('file')}) are not there unchanged: put the "
-                "file back, or open the data file instead"
+                f"the data of {path} ({fit.about.get('file')}) {why_absent(fit)}: {put_back}open "
+                "the data file instead, which is read whole"
             )
         start, ranks, about = fit.result, fit.path, fit.about
         hashed = f"{about.get('data_sha256')} {digest(path / 'factors.npz')}"

@@ -9,6 +9,16 @@ from nmfmerge.io.memory import shown_size
 LARGEST = 32 * 10**6  # bytes of a band, where stored chunks allow it: larger ones are slow to get
 _BANDS = 32  # bands of each thread that must fit into the memory together
 _FEWEST = 4  # bands of all threads, where stored chunks are large
+_EACH = 2  # bands that each thread has, at least, where stored chunks allow it
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Who reads: bytes that one process has, its threads, and those of all processes."""
+
+    memory: int
+    n_threads: int = 1
+    n_all: int = 1
 
 
 @dataclass(frozen=True)
@@ -29,10 +39,9 @@ def choose_bands(
     shape: tuple[int, int],
     stored: tuple[int, int],
     item_size: float,
-    memory: int,
-    n_threads: int = 1,
+    workers: Workers,
 ) -> Bands:
-    """Choose bands of whole stored chunks, of 16 to 32 MB where that can be done.
+    """Choose bands of whole stored chunks, of up to 32 MB where that can be done.
 
     Parameters
     ----------
@@ -44,10 +53,8 @@ def choose_bands(
         Rows and columns of a stored chunk; 1 where any number can be read.
     item_size : float
         Bytes of an entry in memory.
-    memory : int
-        Bytes that the fit may take.
-    n_threads : int
-        How many threads share them, each with bands of its own.
+    workers : Workers
+        Each thread has bands of its own.
 
     Returns
     -------
@@ -55,12 +62,13 @@ def choose_bands(
         Across the longer side where its bands are small enough, else across the other.
     """
     sizes = [min(stored[k], shape[k]) * shape[1 - k] * item_size for k in (0, 1)]
-    longer = int(shape[1] > shape[0])
-    target, most = min(LARGEST, memory // (_BANDS * n_threads)), memory // _FEWEST
+    longer, memory = int(shape[1] > shape[0]), workers.memory
+    target, most = min(LARGEST, memory // (_BANDS * workers.n_threads)), memory // _FEWEST
+    each = shape[0] * shape[1] * item_size / (_EACH * workers.n_all)
     for limit in (target, most):
         for axis in (longer, 1 - longer):
             if sizes[axis] <= limit:
-                times = max(1, int(target // sizes[axis]))
+                times = max(1, int(min(target, each) // sizes[axis]))
                 return Bands(axis, min(times * min(stored[axis], shape[axis]), shape[axis]))
     raise _too_large(path, shape, stored, sizes, max(1.0, target / item_size), memory)
 

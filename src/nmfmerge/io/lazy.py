@@ -11,8 +11,9 @@ import scipy.sparse as sp
 
 from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.io.adjust import ADJUSTMENTS, adjust
-from nmfmerge.io.bands import Bands, choose_bands
+from nmfmerge.io.bands import Bands, Workers, choose_bands
 from nmfmerge.io.build import UNNAMED, check_kind
+from nmfmerge.io.cubes import size_in_words
 from nmfmerge.io.errors import FormatError, library
 from nmfmerge.io.hdf5 import choose_dataset, dataset_size
 from nmfmerge.io.hdf5_heap import check_heaps
@@ -43,7 +44,8 @@ def open_lazily(
     """Open a data file as a Dask array, for data that are larger than memory.
 
     X is cut into bands of whole rows (whole columns where it is wide) along the chunks that are
-    stored, 16 to 32 MB each where these allow it. Nothing is read of it before it is used.
+    stored, up to 32 MB each and at least two for each processor, where these allow it. Nothing is
+    read of it before it is used.
 
     Parameters
     ----------
@@ -69,16 +71,17 @@ def open_lazily(
         more than a quarter of the memory.
     """
     limit = machine_memory() if memory is None else parse_size(memory, "memory")
-    return opened(Path(path), limit, _threads(), **options)
+    n_threads = _threads()
+    return opened(Path(path), Workers(limit, n_threads, n_threads), **options)
 
 
-def opened(path: Path, memory: int, n_threads: int, **options: Any) -> Dataset:
-    """Open a file as `open_lazily` does, for so many threads with so many bytes together."""
+def opened(path: Path, workers: Workers, **options: Any) -> Dataset:
+    """Open a file as `open_lazily` does, for those who read it."""
     array = library("dask.array", "data lazily", "Dask", "dask", doing="opening")
     found = on_disk(path, **options)
     given = {name: value for name, value in options.items() if value is not None}
     stored = found.stored
-    bands = bands_of(path, stored, memory, n_threads)
+    bands = bands_of(path, stored, workers)
     X = array.from_array(
         stored,
         chunks=bands.chunks(stored.shape),
@@ -99,7 +102,7 @@ def opened(path: Path, memory: int, n_threads: int, **options: Any) -> Dataset:
         source=str(path),
     )
     adjustments = {name: given[name] for name in ADJUSTMENTS if name in given}
-    names_memory = Memory(path, memory)
+    names_memory = Memory(path, workers.memory)
     if fmt.names_beside:
         data = named(path, data, names_memory, adjustments)
     data = transpose(data) if given.get("transpose") else data
@@ -144,10 +147,10 @@ def can_stream(path: Path, **options: Any) -> bool:
     return True
 
 
-def bands_of(path: Path, stored: Stored, memory: int, n_threads: int) -> Bands:
+def bands_of(path: Path, stored: Stored, workers: Workers) -> Bands:
     """The bands in which a stored matrix is read; those of a CSR matrix are rows."""
     chunks = (1, stored.shape[1]) if stored.sparse else stored.chunks
-    return choose_bands(path, stored.shape, chunks, stored.item_size, memory, n_threads)
+    return choose_bands(path, stored.shape, chunks, stored.item_size, workers)
 
 
 def _threads() -> int:
@@ -198,9 +201,10 @@ def _stored_hdf5(path: Path, file: Any, name: str) -> Stored:
 def _csr(path: Path, place: str, group: Any) -> Stored:
     kind = group.attrs.get("encoding-type", group.attrs.get("h5sparse_format", ""))
     if not str(kind).startswith("csr"):
+        name = "adata.X" if place == "X" else f"adata.layers[{place.removeprefix('layers/')!r}]"
         raise FormatError(
             f"{path} has {place} as {str(kind)!r}, which cannot be streamed by rows: store it as "
-            "CSR with adata.X = adata.X.tocsr()"
+            f"CSR with {name} = {name}.tocsr()"
         )
     m, n = (int(k) for k in group.attrs.get("shape", group.attrs.get("h5sparse_shape")))
     for part in ("data", "indices", "indptr"):
@@ -211,6 +215,11 @@ def _csr(path: Path, place: str, group: Any) -> Stored:
 
 def _stored(kind: type[Stored], path: Path, name: str, X: Any, chunks: Any) -> Stored:
     """A dense matrix; what is not chunked can be read in any pieces."""
+    if len(X.shape) > 2:
+        raise FormatError(
+            f"{path} holds an array of {len(X.shape)} dimensions, {size_in_words(X.shape)}, and "
+            "only matrices are streamed: store it as one, such as pixels × bands"
+        )
     check_kind(path, X.dtype, X.shape)
     m, n = (int(length) for length in X.shape)
     rows, columns = chunks or (1, 1)

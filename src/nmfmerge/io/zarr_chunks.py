@@ -21,7 +21,8 @@ def declared_sizes(folder: Path, array: Any) -> Iterator[int]:
 
 def _packing(array: Any) -> str:
     """blosc, zstd, or nothing for those that do not declare a size."""
-    used = getattr(array, "compressors", None) or [getattr(array, "compressor", None)]
+    used = getattr(array, "compressors", None)  # none at all, where nothing is packed
+    used = [getattr(array, "compressor", None)] if used is None else used
     names = " ".join(type(one).__name__.lower() for one in used)
     return next((name for name in ("blosc", "zstd") if name in names), "")
 

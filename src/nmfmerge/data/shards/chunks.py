@@ -27,7 +27,7 @@ _FETCH = 5.0  # seconds to wait for a chunk that should lie in the memory of a c
 _PAUSE = 0.2  # seconds before the second attempt, doubled each time
 _KEEP_UP_TO = 0.45  # of the memory of the process, with chunks of X that are kept
 _DROP_FROM = 0.55
-_REFUSE_FROM = 0.9
+REFUSE_FROM = 0.9
 _LONGEST_TEXT = 2000  # characters of another's message that are passed on
 
 
@@ -287,8 +287,8 @@ class Store:
         span = self.spans[i]
         if span.band is not None and span.band.start > 0:
             return i - 1 in self._kept
-        used = _used_memory(_REFUSE_FROM * self.limit)
-        if used > _REFUSE_FROM * self.limit:
+        used = _used_memory(REFUSE_FROM * self.limit)
+        if used > REFUSE_FROM * self.limit:
             raise TooLittleMemory(
                 f"{_named(span.chunks)} of X has {size_of(X) / 1e6:.0f} MB and this process has "
                 f"{used / 1e6:.0f} of {self.limit / 1e6:.0f} MB in use"

@@ -279,12 +279,12 @@ class Cluster(Crew):
             if isinstance(answer, OSError):
                 continue  # it was lost meanwhile
             if isinstance(answer, BaseException):
-                raise RuntimeError(
+                raise ClusterLost(
                     f"the worker at {address} cannot run nmfmerge ({answer}): install nmfmerge, "
                     "with the extra [dask], in the environment of the workers"
                 )
             if answer != __version__:
-                raise RuntimeError(
+                raise ClusterLost(
                     f"the worker at {address} has nmfmerge {answer} and this process has "
                     f"{__version__}: install the same version in both"
                 )

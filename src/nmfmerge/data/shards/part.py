@@ -1,6 +1,6 @@
 """One block of X in a pass: its part of every factor, made by recipes as it is asked for."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,7 @@ from nmfmerge.data.scale import unit_exponent
 from nmfmerge.data.shards.chunks import portable_size
 from nmfmerge.data.shards.questions import Facts
 from nmfmerge.data.shards.recipes import Recipe, Swept
-from nmfmerge.data.shards.spans import Span, bands_of
+from nmfmerge.data.shards.spans import Span
 from nmfmerge.data.sparse import SparseData
 
 
@@ -169,19 +169,6 @@ class Part:
             F = np.concatenate(parts, out=self._scratch.array("stacked", shape))
         out = self._scratch.array("crossed", (len(F), self.matrix.shape[1]))
         return self.matrix.WtX(F, out)
-
-    def pieces(self) -> Iterator[DenseData | SparseData]:
-        """The block in pieces that do not depend on how X lies in memory, nor on shards."""
-        matrix, span = self.matrix, self.block.span
-        is_sparse, X, first = isinstance(matrix, SparseData), matrix.X, 0
-        for length in (span.n_rows,) if span.band is not None else span.lengths:
-            chunk = X[first : first + length]
-            bands: list[slice] = []
-            if span.band is None:
-                bands = bands_of(length, portable_size(chunk), is_sparse, X.shape[1])
-            for band in bands or [slice(0, length)]:
-                yield type(matrix)(chunk[band])
-            first += length
 
     def facts(self) -> Facts:
         """Whether the values can be factorized, and how large they are."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from nmfmerge.data.shards.fingerprint import fingerprint
 from nmfmerge.data.sparse import SparseData
 from nmfmerge.kernels import gram64, part_norms, rise
 
@@ -198,11 +199,11 @@ class Survey(Question):
 
 
 @dataclass(frozen=True, eq=False)
-class Digests(Question):
-    """Hashes of the values, in pieces."""
+class Fingerprint(Question):
+    """Sums of hashes of the values."""
 
     reads: ClassVar[bool] = True
 
-    def of(self, part: "Part") -> list[str]:
-        """Of a block, in pieces."""
-        return [piece.digest() for piece in part.pieces()]
+    def of(self, part: "Part") -> np.ndarray:
+        """Of a block."""
+        return fingerprint(part.matrix.X, part.first)
