@@ -163,7 +163,7 @@ DASK = {
     "agreement": "The whole of `nmf_merge` with its defaults, in eight chunks, against the same in memory.",
     "growth": "Tasks that the scheduler knows of, during a fit of 500 iterations.",
     "on_paper": "CPU time of a pass over a chunk of a large sparse problem, float32, and what the whole would take "
-    "on many\ncores. Other work ran on the machine.",
+    "on many\ncores.",
     "faults": "Fits during which one of the two workers is killed (`kill -9`) at a random step, against one that nothing happened to.",
 }
 
