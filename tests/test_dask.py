@@ -37,6 +37,26 @@ def wide(A):
     return da.from_array(A, chunks=(90, 6))
 
 
+class Passes:
+    """Counts passes over X; from one on, or in one only, they fail."""
+
+    def __init__(self, monkeypatch, error, once=False):
+        self.done, self._first, self._error, self._once = 0, None, error, once
+        deal_with = Threads.deal_with
+
+        def counted(threads, messages):
+            self.done += 1
+            late = 0 if self._first is None else self.done - self._first + 1
+            if late == 1 or (late > 1 and not self._once):
+                raise self._error()
+            return deal_with(threads, messages)
+
+        monkeypatch.setattr(Threads, "deal_with", counted)
+
+    def fail_from(self, first):
+        self.done, self._first = 0, first
+
+
 def test_the_long_factor_of_a_result_is_lazy_and_the_best_for_the_other(A, X, wide):
     tall = nmf_merge(X, 3)
     assert isinstance(tall.H, np.ndarray)
@@ -154,20 +174,11 @@ def test_a_rank_without_a_better_fit_has_a_component_of_zeros(X):
 
 @pytest.mark.parametrize("stability", [False, True])
 def test_a_path_is_kept_where_x_cannot_be_read_any_more(X, monkeypatch, stability):
-    deal_with, done, last = Threads.deal_with, 0, None
-
-    def stopping(self, messages):
-        nonlocal done
-        done += 1
-        if last is not None and done > last:
-            raise Unreadable("chunk 1 of X is gone")
-        return deal_with(self, messages)
-
-    monkeypatch.setattr(Threads, "deal_with", stopping)
+    passes = Passes(monkeypatch, lambda: Unreadable("chunk 1 of X is gone"))
     whole = rank_path(X, 4, tol=0.01, stability=stability)
     found = []
-    for last in np.linspace(1, done - 1, 12).astype(int).tolist():  # noqa: B007
-        done = 0
+    for first in np.linspace(2, passes.done, 12).astype(int).tolist():
+        passes.fail_from(first)
         with pytest.raises(Unreadable, match="is gone") as caught:
             rank_path(X, 4, tol=0.01, stability=stability)
         path = caught.value.path
@@ -361,20 +372,11 @@ def test_ctrl_c_keeps_the_short_factor(X):
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, Unreadable])
 def test_a_stop_in_any_pass_keeps_the_short_factor_once_there_is_one(X, monkeypatch, error):
-    deal_with, done, last = Threads.deal_with, 0, None
-
-    def stopping(self, messages):
-        nonlocal done
-        done += 1
-        if done == last or (last and done > last and error is Unreadable):
-            raise error
-        return deal_with(self, messages)
-
-    monkeypatch.setattr(Threads, "deal_with", stopping)
+    passes = Passes(monkeypatch, error, once=error is KeyboardInterrupt)
     nmf(X, 3, tol=0.01)
     kept = []
-    for stop in range(1, done + 1):
-        done, last = 0, stop
+    for first in range(1, passes.done + 1):
+        passes.fail_from(first)
         with pytest.raises((error, Interrupted)) as caught:
             nmf(X, 3, tol=0.01)
         factorization = getattr(caught.value, "factorization", None)

@@ -61,6 +61,15 @@ def test_real_anndata_and_files(tmp_path):
     zarr = pytest.importorskip("zarr")
     with pytest.raises(TypeError, match=r"X is a anndata\.AnnData: pass its matrix, X\.X"):
         nmf(anndata.AnnData(VALUES), 2)
+    anndata.AnnData(sp.csr_matrix(VALUES)).write_h5ad(tmp_path / "cells.h5ad")
+    backed = anndata.read_h5ad(tmp_path / "cells.h5ad", backed="r")
+    with pytest.raises(TypeError, match=r"pass X\.to_memory\(\), .*read_elem_lazy\(X\.group\)"):
+        nmf(backed.X, 2)
+    expected = nmf(VALUES, 1).fitting_error
+    assert nmf(backed.X.to_memory(), 1).fitting_error == pytest.approx(expected)
+    lazily = anndata.experimental.read_elem_lazy(backed.X.group)
+    assert nmf(lazily, 1).fitting_error == pytest.approx(expected)
+    backed.file.close()
     with h5py.File(tmp_path / "x.h5", "w") as file:
         with pytest.raises(TypeError, match=r"X is a h5py\.File"):
             nmf(file, 2)

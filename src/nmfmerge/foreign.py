@@ -8,6 +8,10 @@ from typing import Any
 
 import numpy as np
 
+_STORED_SPARSE = (  # the matrix of an AnnData that is backed by its file
+    "read it into memory: pass {0}.to_memory(), or if it is too large for that "
+    "anndata.experimental.read_elem_lazy({0}.group)"
+)
 # Package and type (None: any type of the package): what to write instead of X.
 _INSTEAD: dict[tuple[str, str | None], str] = {
     ("dask", "Array"): "computing it can take long and all memory: pass {0}.compute()",
@@ -17,6 +21,8 @@ _INSTEAD: dict[tuple[str, str | None], str] = {
     ("jax", None): "pass numpy.asarray({0})",
     ("jaxlib", None): "pass numpy.asarray({0})",
     ("tensorflow", None): "pass {0}.numpy()",
+    ("anndata", "_CSRDataset"): _STORED_SPARSE,
+    ("anndata", "_CSCDataset"): _STORED_SPARSE,
     ("anndata", None): "pass its matrix, {0}.X, or one of {0}.layers",
     ("mudata", None): "pass the matrix of one modality, {0}.mod[name].X",
     ("polars", "LazyFrame"): "pass {0}.collect().to_numpy()",
