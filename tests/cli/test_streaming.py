@@ -12,6 +12,7 @@ from nmfmerge import folder, nmf_merge
 from nmfmerge.cli import fit as fit_command
 from nmfmerge.cli import report, streaming
 from nmfmerge.cli.common import pages
+from nmfmerge.data.base import TooLittleMemory
 from nmfmerge.io import memory
 
 da = pytest.importorskip("dask.array")
@@ -418,6 +419,18 @@ def test_a_chunk_that_cannot_be_read_at_the_end_loses_no_fit(
     assert "go on with the same command and --resume" in err
     code, _, err = command(*words, "--resume")
     assert (code, err) == (0, "")
+
+
+def test_a_fit_that_runs_out_of_memory_says_how_to_go_on(command, store, tmp_path, monkeypatch):
+    def short(X, n_components, **settings):
+        nmf_merge(X, n_components, **settings)
+        raise TooLittleMemory("chunk 1 of X has 8 MB and this process has 638 of 700 MB in use")
+
+    monkeypatch.setattr(fit_command, "nmf_merge", short)
+    code, _, err = command("fit", store, "-r", 4, "--memory", "2GB", "-o", tmp_path / "out")
+    assert code == 1
+    assert "go on with the same command, more memory and --resume" in err
+    assert "638 of 700 MB in use: give it more memory with --memory" in err
 
 
 def test_memory_that_is_not_enough_for_the_process_is_said(command, store, tmp_path):

@@ -52,6 +52,7 @@ from nmfmerge.cli.streaming import (
 )
 from nmfmerge.cli.unfinished import Unfinished
 from nmfmerge.data import Unreadable
+from nmfmerge.data.base import TooLittleMemory
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.export.of_fit import Exports
 from nmfmerge.folder import Fit, FolderError, check_output, is_fit, write
@@ -189,7 +190,8 @@ def _fit(
         _advise_to_resume(unfinished, bar)
         raise
     except Unreadable as error:
-        _advise_to_resume(unfinished, bar)
+        more = ", more memory" if isinstance(error, TooLittleMemory) else ""
+        _advise_to_resume(unfinished, bar, f"the same command{more}")
         why = in_words(error, given)
         raise FolderError(f"the fit of {given.file} stopped: {why}") from error
 
@@ -211,9 +213,11 @@ def _with_all_factors(
         ) from error
 
 
-def _advise_to_resume(unfinished: Unfinished, bar: ProgressBar) -> None:
+def _advise_to_resume(
+    unfinished: Unfinished, bar: ProgressBar, how: str = "the same command"
+) -> None:
     if unfinished.checkpoint.exists():
-        bar.write("nmfmerge: go on with the same command and --resume")
+        bar.write(f"nmfmerge: go on with {how} and --resume")
 
 
 def _compared(

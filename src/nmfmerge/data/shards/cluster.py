@@ -130,25 +130,25 @@ class Cluster(Crew):
     def _try(self, packed: list[bytes], message: Message) -> Reply | work.Missing | None:
         """One attempt at a step; None where a worker was lost."""
         futures: list[Any] = []
-        finished = False
+        replies, elsewhere = None, False
         try:
             roots = self._submit(packed, message, futures)
             replies = self._client.sync(self._gathered, roots)
-            finished = replies is not None
         except Elsewhere:
-            replies = None
-            wait(self._persisted)
+            elsewhere = True
         except _LOST:
-            replies = None
+            pass
         except Exception:
             if self._client.status == "running":
-                raise
-            replies = None  # it was closed
+                raise  # else it was closed
         finally:
-            if not finished:
+            if replies is None:
                 self._call_off(futures)
             for future in futures:  # an error that was raised would keep them
                 future.release()
+        if elsewhere:
+            with suppress(*_LOST):
+                wait(self._persisted)
         if replies is None:
             return None
         combined = work.combine(pickle.dumps(message.questions), replies)
