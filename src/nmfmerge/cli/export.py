@@ -31,8 +31,8 @@ def run(given: argparse.Namespace) -> int:
     data = data_again(fit, given.data)
     if data is None and given.audio:
         raise FolderError(
-            f"--audio needs the data of {given.folder} ({fit.about.get('file')}), which "
-            f"{why_absent(fit)}: name their file with --data"
+            f"--audio needs the recording of {given.folder} ({fit.about.get('file')}), which is "
+            "not there unchanged: name its file with --data"
         )
     file = {} if given.data is None else {"file": str(given.data.resolve())}
     fit = replace(fit, data=data or fit.data, about=fit.about | file)
