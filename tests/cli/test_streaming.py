@@ -295,7 +295,7 @@ def test_what_is_no_address_is_refused_at_once(command, store, tmp_path, wrong):
         1,
         f"nmfmerge: --scheduler {wrong!r} is not an address: write one such as tcp://host:8786\n",
     )
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < 10  # its client would wait for 20 s
 
 
 def test_workers_without_nmfmerge_are_said_so(command, store, tmp_path, monkeypatch):
