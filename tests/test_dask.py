@@ -285,13 +285,13 @@ def test_what_cannot_be_sent_can_be_fitted_in_threads(A, tmp_path):
 
 @pytest.mark.parametrize("bits", [np.random.PCG64, np.random.Philox, np.random.MT19937])
 def test_any_generator_gives_the_same_start_for_any_number_of_shards(A, X, bits):
-    errors = set()
+    errors = []
     for shards in (1, 2, 4):
         with dask.config.set({"nmfmerge.shards": shards}):
             rng = np.random.Generator(bits(3))
             result = nmf(X, 3, init="random", random_state=rng, tol=0.5)
-            errors.add(round(result.fitting_error, 8))
-    assert len(errors) == 1
+            errors.append(result.fitting_error)
+    assert max(errors) - min(errors) < 1e-9
 
 
 @pytest.mark.parametrize(

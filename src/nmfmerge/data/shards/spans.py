@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from nmfmerge.data.shards.questions import Facts
 
-# Bits of results and digests of X depend on these, so they are the same on all machines.
+# Bits of results depend on these, so they are the same on all machines.
 _BYTES = 4_000_000  # of a span
 _BYTES_A_COLUMN = 200  # of a sparse one, at least,
 _MOST_BYTES = 64_000_000  # but not more than these
