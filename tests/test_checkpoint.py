@@ -413,7 +413,7 @@ def test_a_checkpoint_that_cannot_be_written_is_refused_at_once(value, error, me
 
 
 @pytest.mark.parametrize("chunks", [(10, -1), (-1, 10)])
-@pytest.mark.parametrize("stop", [3, 40, 150])
+@pytest.mark.parametrize("stop", [3, 40, 100])
 def test_a_run_of_a_dask_array_is_continued_from_the_short_factor(tmp_path, chunks, stop):
     da = pytest.importorskip("dask.array")
     rng = np.random.default_rng(0)

@@ -37,8 +37,9 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         Start of the initial stage; a list has one entry for each start and takes the place of
         ``n_init``.
     n_init : int, default=4
-        Number of starts: ``init`` and random ones, of which the best is kept. 1 is the method of
-        the paper.
+        Number of starts: ``init`` and random ones, of which the best is kept. Of several, a first
+        start by NNDSVD is standard NMF and the others go through NMF-Merge. 1 is the method of the
+        paper.
     hold : indices, optional
         Rows of H0, the first ones of ``init=(W0, H0)``, that stay as they are: known components,
         whose weights are sought together with the unknown rest.

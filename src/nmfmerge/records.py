@@ -19,7 +19,10 @@ Record = dict[str, Any]
 Arrays = dict[str, np.ndarray]
 
 _PATH_ARRAYS = ("penalties", "rank_seconds", "stability")
-_START_NUMBERS = ("fitting_error", "n_iter", "subspace_mismatch", "permutation_mismatch")
+_START_FIELDS = (
+    "init", "seed", "status", "merged", "fitting_error", "n_iter", "subspace_mismatch",
+    "permutation_mismatch",
+)  # fmt: skip
 _ROWS = 1 << 18  # of a factor that are checked at once
 _ROUNDING = 1e-6  # by which a cosine may exceed 1
 
@@ -131,8 +134,7 @@ def _pack_starts(result: Factorization) -> tuple[Record, Arrays]:
     record = {
         "best_start": result.best_start,
         "starts": [
-            {name: getattr(start, name) for name in ("init", "seed", "status", *_START_NUMBERS)}
-            for start in result.starts
+            {name: getattr(start, name) for name in _START_FIELDS} for start in result.starts
         ],
     }
     return record, arrays
@@ -173,6 +175,7 @@ def _unpack_start(record: Record, similarity: np.ndarray) -> Start:
         subspace_mismatch=number("subspace_mismatch", record["subspace_mismatch"]),
         permutation_mismatch=number("permutation_mismatch", record["permutation_mismatch"]),
         similarity=similarity,
+        merged=record.get("merged") is not False,  # earlier fits merged every start
     )
 
 

@@ -149,6 +149,8 @@ class Start:
         For each component of the best solution, the cosine with its match in this one.
     subspace_mismatch, permutation_mismatch : float
         How far W is from that of the best solution; see `nmfmerge.metrics`.
+    merged : bool
+        True if it went through recovery and merging, False if it is standard NMF.
     """
 
     init: str
@@ -159,6 +161,7 @@ class Start:
     similarity: np.ndarray
     subspace_mismatch: float
     permutation_mismatch: float
+    merged: bool = True
 
     @property
     def name(self) -> str:
