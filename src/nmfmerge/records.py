@@ -18,7 +18,7 @@ from nmfmerge.result_path import RankPath
 Record = dict[str, Any]
 Arrays = dict[str, np.ndarray]
 
-_PATH_ARRAYS = ("penalties", "rank_seconds", "stability")
+_PATH_ARRAYS = ("penalties", "rank_seconds", "stability", "structure")
 _START_FIELDS = (
     "init", "seed", "status", "merged", "fitting_error", "n_iter", "subspace_mismatch",
     "permutation_mismatch",
@@ -205,7 +205,7 @@ def unpack_path(record: Record, arrays: Mapping[str, np.ndarray]) -> RankPath:
         factorizations=results,
         seconds=number("seconds", record["seconds"]),
         status=Status(record["status"]),
-        **{name: arrays[name] for name in _PATH_ARRAYS},
+        **{name: arrays[name] for name in _PATH_ARRAYS if name in arrays},
     )
 
 

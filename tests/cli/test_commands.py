@@ -202,15 +202,16 @@ def test_drawing_library_is_loaded_only_where_it_draws(file):
     assert out.stdout.strip().endswith("False")
 
 
-def test_a_merged_fit_is_compared_with_its_own_neighbours(file, command, tmp_path):
+def test_a_merged_fit_is_compared_with_the_ranks_around_it(file, command, tmp_path):
     """What was measured of the fit that it comes from says nothing of it."""
     assert command("fit", file, "-r", 5, "--starts", 2, "-o", tmp_path / "five")[0] == 0
     assert command("merge", tmp_path / "five", "-r", 3, "-o", tmp_path / "three")[0] == 0
     before, after = (folder.read(tmp_path / name) for name in ("five", "three"))
     assert "standard" in before.about
     assert "standard" not in after.about
-    near = after.about["neighbours"]
-    assert near["more"] <= after.result.fitting_error <= near["fewer"]
+    near = after.about["around"]
+    errors = dict(zip(near["ranks"], near["errors"], strict=True))
+    assert errors[4] <= after.result.fitting_error <= errors[2]
 
 
 def test_a_data_file_that_is_not_there_is_told(file, command, tmp_path):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from nmfmerge import metrics
-from nmfmerge.alternatives import neighbours
+from nmfmerge.alternatives import around
 from nmfmerge.cli.common import (
     OK,
     add_output,
@@ -49,7 +49,7 @@ def run(given: argparse.Namespace) -> int:
     data = lcms_like()
     with demo_bar() as bar:
         standard, merge = _fit(data, given.starts, bar)
-        about = _about(data, standard, merge) | {"neighbours": neighbours(data.X, merge, bar)}
+        about = _about(data, standard, merge) | {"around": around(data.X, merge, bar)}
         bar.section("")
         fit = Fit(merge, data, about)
         drawn = pages_or_nothing(fit, bar, given.output)

@@ -341,8 +341,8 @@ class Session:
             ranks = list(path)
             self._take(path)
             if self.state.result is None:
-                best = self.state.suggested
-                self._show(best[0].rank if best else ranks[-1])
+                best = self.state.assessment
+                self._show(best.rank if best and best.rank else ranks[-1])
             stopped = "Stopped. " if job.cancelled else ""
             return Note(
                 f"{restored}{stopped}Solutions for ranks {ranks[0]} to {ranks[-1]} are here."
@@ -353,7 +353,7 @@ class Session:
     def _take(self, path: RankPath) -> None:
         with self._lock:
             self.starts |= path
-            self._update(path=path, suggested=tuple(path.suggest()))
+            self._update(path=path, assessment=path.assess())
 
     # ---- files
 

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nmfmerge.assessment import Assessment
 from nmfmerge.editor import Missing
 from nmfmerge.explore.job import Job
 from nmfmerge.merge import MergeTree
 from nmfmerge.result import Factorization
 from nmfmerge.result_path import RankPath
-from nmfmerge.suggest import Suggestion
 
 OPENED = 0  # the start that came with a folder; other starts are known by their rank
 
@@ -70,4 +70,4 @@ class State:
     note: Note | None = None
     job: Job | None = None
     path: RankPath | None = None
-    suggested: tuple[Suggestion, ...] = ()
+    assessment: Assessment | None = None
