@@ -1,3 +1,4 @@
+import ast
 import subprocess
 import sys
 from contextlib import suppress
@@ -23,6 +24,7 @@ from nmfmerge import (
 )
 from nmfmerge.data.dense import DenseData
 from nmfmerge.editor import Edit
+from nmfmerge.editor.code import call
 
 
 @pytest.fixture(scope="module")
@@ -204,6 +206,19 @@ def test_the_script_gives_the_same_result(data, editor, tmp_path):
     with np.load(tmp_path / "out.npz") as out:
         assert np.array_equal(out["W"], editor.result().W)
         assert tuple(out["names"]) == editor.names
+
+
+def test_all_that_the_script_is_made_of_is_quoted(editor):
+    strange = "a'b\"); __import__('os').abort() # 🎼"
+    editor.rename(0, strange)
+    code = call("f", strange, **{"plain": strange, strange: 1, "lambda": [strange]})
+    made = ast.parse(editor.script(X=code, start=strange))
+    assert "abort" not in {node.attr for node in ast.walk(made) if isinstance(node, ast.Attribute)}
+    texts = [node.value for node in ast.walk(made) if isinstance(node, ast.Constant)]
+    assert texts.count(strange) == 6
+    assert eval(code, {"f": lambda *given, **named: (given, named)}) == (
+        (strange,), {"plain": strange, strange: 1, "lambda": [strange]},
+    )  # fmt: skip
 
 
 @given(where=st.floats(0, 1), change=st.integers(1, 255), cut=st.booleans())

@@ -1,12 +1,16 @@
 """The session, without a page and without a browser."""
 
+import ast
+import shlex
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from nmfmerge import folder, nmf
+from nmfmerge import datasets, folder, nmf
 from nmfmerge.cli import main
 from nmfmerge.explore import session as session_module
 from nmfmerge.explore.autosave import Autosave, AutosaveError
@@ -320,6 +324,36 @@ def test_the_saved_script_repeats_the_edits(opened, file, monkeypatch):
     exec(compile(script, "edits.py", "exec"), namespace)
     np.testing.assert_array_equal(namespace["result"].W, opened.state.result.W)
     assert namespace["result"].names == opened.state.result.names
+
+
+def test_a_shared_fit_cannot_put_code_into_the_script(tmp_path):
+    data = datasets.lcms_like()
+    evil = "x=open('pwned', 'w'),y"
+    about = {"file": "run.csv", "reading": {evil: 1}}
+    session = Session(data, nmf(data.X, 3, tol=0.1), about=about, place=Place(tmp_path))
+    session.save("mine.nmf")
+    done(session)
+    session.close()
+    script = (tmp_path / "mine.nmf" / "edits.py").read_text("utf-8")
+    read = next(node for node in ast.parse(script).body if isinstance(node, ast.Assign)).value
+    assert ast.unparse(read) == f"nmfmerge.io.read('run.csv', **{ {evil: 1}!r}).X"
+    command = folder.read(tmp_path / "mine.nmf").about["command"]
+    assert shlex.split(command) == ["nmfmerge", "explore", "run.csv"]
+    subprocess.run([sys.executable, "edits.py"], cwd=tmp_path / "mine.nmf", capture_output=True)
+    assert not (tmp_path / "mine.nmf" / "pwned").exists()
+
+
+def test_the_script_for_the_generated_example_runs(tmp_path, monkeypatch):
+    data = datasets.lcms_like()
+    about = {"file": "nmfmerge.datasets.lcms_like()", "generated": True}
+    session = Session(data, nmf(data.X, 3, tol=0.1), about=about, place=Place(tmp_path))
+    session.save("mine.nmf")
+    done(session)
+    monkeypatch.chdir(tmp_path / "mine.nmf")
+    namespace = {}
+    exec(compile(Path("edits.py").read_text("utf-8"), "edits.py", "exec"), namespace)
+    np.testing.assert_array_equal(namespace["result"].W, session.state.result.W)
+    session.close()
 
 
 def test_a_fit_that_is_there_is_kept_unless_told_otherwise(opened, file):
