@@ -315,9 +315,18 @@ def _unpack_data(record: dict[str, Any], axes: dict[str, np.ndarray]) -> Dataset
         rows=Axis(values=axes["rows"], **record["rows"]),
         columns=Axis(values=axes["columns"], **record["columns"]),
         name=record["name"],
-        image_shape=tuple(record["image_shape"]) if record["image_shape"] else None,
+        image_shape=_unpack_image_shape(record["image_shape"]),
         image_order=record["image_order"],
     )
+
+
+def _unpack_image_shape(shape: Any) -> tuple[int, int] | None:
+    if shape is None:
+        return None
+    height, width = shape
+    if type(height) is not int or type(width) is not int or min(height, width) < 1:
+        raise ValueError(f"its pictures have the shape {shape!r}")
+    return height, width
 
 
 def _save(path: Path, arrays: Mapping[str, np.ndarray]) -> None:

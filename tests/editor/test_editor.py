@@ -2,6 +2,7 @@ import ast
 import subprocess
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -219,6 +220,20 @@ def test_all_that_the_script_is_made_of_is_quoted(editor):
     assert eval(code, {"f": lambda *given, **named: (given, named)}) == (
         (strange,), {"plain": strange, strange: 1, "lambda": [strange]},
     )  # fmt: skip
+
+
+def test_a_polish_that_is_worse_by_rounding_leaves_no_merges_behind(monkeypatch):
+    X = np.random.default_rng(0).random((6, 5))
+    start = nmf_merge(X, 2)
+
+    def slightly_worse(*arguments, **options):
+        result = nmf(*arguments, **options)
+        return replace(result, fitting_error=start.fitting_error * (1 + 1e-15))
+
+    monkeypatch.setattr("nmfmerge.editor.state.nmf", slightly_worse)
+    result = Editor(X, start).polish()
+    np.testing.assert_array_equal(result.W, start.W)
+    assert (result.merges, result.merge_ids) == (None, ())
 
 
 @given(where=st.floats(0, 1), change=st.integers(1, 255), cut=st.booleans())
