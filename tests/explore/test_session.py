@@ -1,16 +1,18 @@
 """The session, without a page and without a browser."""
 
 import ast
+import os
 import shlex
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from nmfmerge import datasets, folder, nmf
+from nmfmerge import Editor, datasets, folder, nmf
 from nmfmerge.cli import main
 from nmfmerge.explore import session as session_module
 from nmfmerge.explore.autosave import Autosave, AutosaveError
@@ -409,6 +411,53 @@ def test_edits_are_found_again_after_a_kill(file):
     np.testing.assert_array_equal(second.state.result.W, first.state.path[3].W)
     second.close()
     first.close()
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("n", range(3))
+def test_a_kill_in_the_first_autosave_is_no_change_of_the_data(file, monkeypatch, n):
+    session = open_path(file)
+    editor = Editor(session.matrix, nmf(session.matrix, 3))
+    editor.rename(0, "glucose")
+    replace, left = os.replace, [n]  # files that are complete before the kill
+
+    def dying(*places):
+        if left[0] == 0:
+            raise Killed
+        left[0] -= 1
+        replace(*places)
+
+    with monkeypatch.context() as patch, suppress(Killed):
+        patch.setattr(os, "replace", dying)
+        session._autosave.keep(3, editor, ["Rename 1"])
+    session.close()
+    again = open_path(file)
+    assert not file.with_name(f"{file.name}.edits-1").exists()
+    assert list(again.editors) == ([3] if n == 2 else [])
+    assert again.state.note is None or "are here again" in again.state.note.text
+    again.close()
+
+
+@pytest.mark.parametrize("about", [None, "{", "[]", '{"words": [1]}', '{"words": {"x": 1}}'])
+def test_edits_are_shown_where_nothing_says_which_data_they_are_of(file, about):
+    session = open_path(file)
+    session.find_path(4)
+    done(session)
+    session.go(3)
+    session.edit("rename", 0, "glucose")
+    done(session)
+    session.close()
+    place = file.with_name(f"{file.name}.edits") / "about.json"
+    place.unlink() if about is None else place.write_text(about)
+    again = open_path(file)
+    assert list(again.editors) == [3]
+    assert again.state.names[0] == "glucose"
+    assert "are here again" in again.state.note.text
+    assert "check that they still fit" in again.state.note.text
+    again.close()
 
 
 def test_edits_of_data_that_have_changed_are_set_aside(file, data):

@@ -323,6 +323,8 @@ class Session:
             return Note("; ".join(autosave.damaged), "error")
         if self.editors:
             restored = f"Edits of an earlier session are here again, from {autosave.folder.name}."
+            if autosave.unsure:
+                restored += " It does not say of which data they are: check that they still fit."
             self._restored = f"{restored} "
             return Note(restored)
         return None
