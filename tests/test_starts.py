@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from nmfmerge import Interrupted, Status, datasets, metrics, nmf, nmf_merge
 from nmfmerge.checkpoint import Checkpoint
 from nmfmerge.init import INITS
+from nmfmerge.likeness import compare
 from nmfmerge.merge import merge, merge_plan
 from nmfmerge.solvers import SOLVERS
 from nmfmerge.validation import check_X
@@ -169,6 +170,21 @@ def test_likeness_is_that_of_the_metrics(scale):
     alike = np.stack([start.similarity for start in result.starts]) >= 0.9
     np.testing.assert_array_equal(result.found_from(), alike.sum(axis=0))
     assert result.found_always() == np.flatnonzero(alike.all(axis=0)).tolist()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_likeness_is_that_of_the_metrics_with_parallel_components_too(dtype):
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        m, r = int(rng.integers(7, 60)), int(rng.integers(2, 7))
+        Wt, H = rng.random((2, r, m)), rng.random((2, r, 20))
+        Wt[1, 0] = rng.uniform(0, 9) * Wt[1, -1] if seed % 2 else 0
+        Wt, H = Wt.astype(dtype), H.astype(dtype)
+        likeness = compare(check_X(np.ones((m, 20), dtype)), Wt, H, best=0)
+        rel = 1e-6 if dtype == np.float64 else 0.01
+        for measure in ("subspace_mismatch", "permutation_mismatch"):
+            expected = getattr(metrics, measure)(Wt[0].T, Wt[1].T)
+            assert getattr(likeness, measure)[1] == pytest.approx(expected, rel=rel), seed
 
 
 def unit_columns(F):

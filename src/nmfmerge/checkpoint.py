@@ -193,7 +193,7 @@ class Checkpoint:
         try:
             state = _unpack(record, arrays)
             _check(state, self.identity)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise self._refusal("holds what no run can have saved", error) from error
         return state
 
@@ -341,6 +341,8 @@ def _check_start(start: StartState, rank: int, r: int) -> None:
         raise ValueError(f"it has {rank} components where {r} were asked for")
     if ("merge" in names) != (start.merges is not None):
         raise ValueError("the record of the merges does not agree with its stages")
+    if start.merges is not None and start.merges.n_components != r:
+        raise ValueError(f"its merges leave {start.merges.n_components} components, not {r}")
 
 
 def _check_factors(

@@ -1,10 +1,11 @@
 """Results as plain values for JSON and arrays for npz, and back, checked.
 
 Checkpoints and the folders of finished fits are both written and read by these functions. Reading
-raises ValueError, KeyError or TypeError for anything that no run could have written.
+raises ValueError, KeyError, TypeError or OverflowError for anything that no run could have written.
 """
 
 import math
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -110,18 +111,9 @@ def unpack_result(record: Record, arrays: Mapping[str, np.ndarray]) -> Factoriza
         merges=merges,
         generalized_singular_values=values,
         names=_names(record.get("names", [])),
-        merge_ids=_merge_ids(record.get("merge_ids", []), merges),
+        merge_ids=tuple(record.get("merge_ids", [])),
         **_unpack_starts(record, arrays),
     )
-
-
-def _merge_ids(ids: Any, merges: MergeTree | None) -> tuple[int, ...]:
-    """The id of each component in the merge tree, checked."""
-    if not ids:
-        return ()
-    if merges is None or sorted(ids) != list(merges.roots):
-        raise ValueError("the merges do not lead to the components")
-    return tuple(ids)
 
 
 def _pack_starts(result: Factorization) -> tuple[Record, Arrays]:
@@ -236,8 +228,11 @@ def _blocks(F: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def read_arrays(path: Path) -> Arrays:
-    """All arrays of an npz file."""
+    """All arrays of an npz file; we never compress them, so that they are no larger than it."""
     with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+        size = sum(entry.file_size for entry in archive.zip.infolist())
+        if size > os.fstat(file.fileno()).st_size:
+            raise ValueError(f"{path.name} unpacks to {size / 1e6:,.1f} MB, more than it has")
         return {name: archive[name] for name in archive.files}
 
 

@@ -269,8 +269,22 @@ class Factorization:
             )
         object.__setattr__(self, "stages", tuple(self.stages))
         object.__setattr__(self, "names", tuple(self.names))
-        if not self.merge_ids and self.merges and self.merges.n_components == len(self.H):
-            object.__setattr__(self, "merge_ids", self.merges.roots)
+        object.__setattr__(self, "merge_ids", self._checked_merge_ids())
+
+    def _checked_merge_ids(self) -> tuple[int, ...]:
+        if self.merges is None:
+            if self.merge_ids:
+                raise ValueError("there are merge_ids but no merges; expected both or none")
+            return ()
+        if self.merges.n_components != len(self.H):
+            raise ValueError(
+                f"the merges of {self.merges.n_leaves} components leave "
+                f"{self.merges.n_components}, but W and H have {len(self.H)}"
+            )
+        roots = self.merges.roots
+        if sorted(self.merge_ids or roots) != list(roots):
+            raise ValueError("the merges do not lead to the components")
+        return tuple(self.merge_ids or roots)
 
     @property
     def n_components(self) -> int:

@@ -1,6 +1,8 @@
+import ast
 import subprocess
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +25,7 @@ from nmfmerge import (
 )
 from nmfmerge.data.dense import DenseData
 from nmfmerge.editor import Edit
+from nmfmerge.editor.code import call
 
 
 @pytest.fixture(scope="module")
@@ -204,6 +207,33 @@ def test_the_script_gives_the_same_result(data, editor, tmp_path):
     with np.load(tmp_path / "out.npz") as out:
         assert np.array_equal(out["W"], editor.result().W)
         assert tuple(out["names"]) == editor.names
+
+
+def test_all_that_the_script_is_made_of_is_quoted(editor):
+    strange = "a'b\"); __import__('os').abort() # 🎼"
+    editor.rename(0, strange)
+    code = call("f", strange, **{"plain": strange, strange: 1, "lambda": [strange]})
+    made = ast.parse(editor.script(X=code, start=strange))
+    assert "abort" not in {node.attr for node in ast.walk(made) if isinstance(node, ast.Attribute)}
+    texts = [node.value for node in ast.walk(made) if isinstance(node, ast.Constant)]
+    assert texts.count(strange) == 6
+    assert eval(code, {"f": lambda *given, **named: (given, named)}) == (
+        (strange,), {"plain": strange, strange: 1, "lambda": [strange]},
+    )  # fmt: skip
+
+
+def test_a_polish_that_is_worse_by_rounding_leaves_no_merges_behind(monkeypatch):
+    X = np.random.default_rng(0).random((6, 5))
+    start = nmf_merge(X, 2)
+
+    def slightly_worse(*arguments, **options):
+        result = nmf(*arguments, **options)
+        return replace(result, fitting_error=start.fitting_error * (1 + 1e-15))
+
+    monkeypatch.setattr("nmfmerge.editor.state.nmf", slightly_worse)
+    result = Editor(X, start).polish()
+    np.testing.assert_array_equal(result.W, start.W)
+    assert (result.merges, result.merge_ids) == (None, ())
 
 
 @given(where=st.floats(0, 1), change=st.integers(1, 255), cut=st.booleans())

@@ -21,7 +21,7 @@ from nmfmerge.cli.settings import DEFAULTS
 from nmfmerge.datasets import lcms_like
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.export.of_fit import Exports
-from nmfmerge.folder import Fit, check_output, is_fit, read, write
+from nmfmerge.folder import Fit, check_output, find, write
 from nmfmerge.origin import now, versions
 from nmfmerge.pipeline import nmf, nmf_merge
 from nmfmerge.progress import ProgressBar
@@ -65,7 +65,8 @@ def run(given: argparse.Namespace) -> int:
 
 def _is_demo(folder: Path) -> bool:
     """Whether a folder holds an earlier demonstration, which may be replaced."""
-    return is_fit(folder) and bool(read(folder).about.get("generated"))
+    fit = find(folder)
+    return fit is not None and bool(fit.about.get("generated"))
 
 
 def _fit(data: Dataset, n_starts: int, bar: ProgressBar) -> tuple[Factorization, Factorization]:

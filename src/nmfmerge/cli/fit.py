@@ -57,8 +57,7 @@ from nmfmerge.data import Unreadable
 from nmfmerge.data.base import TooLittleMemory
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.export.of_fit import Exports
-from nmfmerge.folder import Fit, FolderError, check_output, is_fit, write
-from nmfmerge.folder import read as read_folder
+from nmfmerge.folder import Fit, FolderError, check_output, find, write
 from nmfmerge.io.errors import one_line
 from nmfmerge.lazy import is_lazy
 from nmfmerge.lazy_factors import computed
@@ -184,9 +183,9 @@ def _settle_rank(given: argparse.Namespace, data: Dataset, bar: ProgressBar) -> 
 
 def _earlier_fit(given: argparse.Namespace, output: Path, about: dict[str, Any]) -> Fit | None:
     """The fit in the output folder that ``--resume`` is about, if there is one."""
-    if not given.resume or given.force or not is_fit(output):
+    fit = find(output) if given.resume and not given.force else None
+    if fit is None:
         return None
-    fit = read_folder(output)
     if found := differences(_identity(fit.about), _identity(about)):
         raise FolderError(
             f"{output} is another fit ({_in_words(found)}): name another folder with -o, or "

@@ -282,6 +282,7 @@ def _polish(
         seconds=old.seconds + new.seconds,
         names=old.names,
         merges=None,
+        merge_ids=(),
         generalized_singular_values=np.empty(0),
     )
     return replace(state, result=result), edit

@@ -121,6 +121,8 @@ class Coordinates:
     def shown(self) -> tuple[int, int]:
         """Indices in view: first, and the one after the last."""
         ends = sorted((self.range.start, self.range.end))
+        if not np.isfinite(ends).all():
+            return 0, self.length
         unit = (self.high - self.low) / self.length
         first = int(np.clip(np.floor((ends[0] - self.low) / unit), 0, self.length - 1))
         last = int(np.clip(np.ceil((ends[1] - self.low) / unit), first + 1, self.length))
