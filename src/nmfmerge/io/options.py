@@ -13,6 +13,7 @@ from nmfmerge.io.channels import check_channel
 from nmfmerge.io.cubes import parse_pixel_axes
 from nmfmerge.io.memory import parse_size
 from nmfmerge.io.names import check_names
+from nmfmerge.io.notation import check_decimal
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,12 @@ OPTIONS: Mapping[str, Option] = {
     "header": Option(bool, "whether the first line of a table has the names of its columns"),
     "triplets": Option(
         bool, "the lines of a table are a row, a column and a value: a sparse matrix"
+    ),
+    "decimal": Option(
+        str,
+        "decimal sign of the numbers of a table, . or , (default: what all numbers fit)",
+        check=check_decimal,
+        metavar="SIGN",
     ),
     "rows": Option(str, "what the rows are, such as gene, word, pixel or band"),
     "columns": Option(str, "what the columns are, such as cell, document, frame or time"),
