@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from nmfmerge.formulas import mark
+
 _DIGITS = ".9g"  # of a number of an array in a csv file; factors.npz has all
 _MOST_LINES = 1_048_575  # of an Excel sheet, without the heads
 _MOST_COLUMNS = 16_384
@@ -103,14 +105,14 @@ def write_tables(folder: Path, tables: Sequence[Table], kind: str = "csv") -> No
 
 
 def _write_csv(folder: Path, tables: Sequence[Table]) -> None:
-    """Names of files that are not UTF-8 keep their bytes."""
+    """Names of files that are not UTF-8 keep their bytes; harmful formulas become text."""
     for table in tables:
         with open(
             folder / f"{table.name}.csv", "w", newline="", encoding="utf-8",
             errors="surrogateescape",
         ) as file:  # fmt: skip
             writer = csv.writer(file)
-            writer.writerow(map(_escapable, table.heads))
+            writer.writerow(map(_csv_text, table.heads))
             for part in _parts(table):
                 writer.writerows(zip(*map(_csv_cells, part), strict=True))
 
@@ -124,14 +126,14 @@ def _parts(table: Table) -> Iterator[list[Sequence[Any] | np.ndarray]]:
 def _csv_cells(column: Sequence[Any] | np.ndarray) -> Iterator[Any]:
     if isinstance(column, np.ndarray) and column.dtype.kind == "f":
         return ("" if math.isnan(value) else format(value, _DIGITS) for value in column.tolist())
-    return map(_escapable, _plain(column))
+    return map(_csv_text, _plain(column))
 
 
-def _escapable(value: Any) -> Any:
+def _csv_text(value: Any) -> Any:
     """Text whose characters are all letters or bytes of a name that was not UTF-8."""
     if not isinstance(value, str):
         return value
-    return re.sub(r"[\ud800-\udc7f\udd00-\udfff]", "\ufffd", value)
+    return mark(re.sub(r"[\ud800-\udc7f\udd00-\udfff]", "\ufffd", value))
 
 
 def _write_parquet(folder: Path, tables: Sequence[Table]) -> None:

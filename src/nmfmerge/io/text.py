@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from nmfmerge.datasets.base import Axis, Dataset
+from nmfmerge.formulas import unmark
 from nmfmerge.io.build import build, named_axis
 from nmfmerge.io.errors import FormatError
 from nmfmerge.io.memory import Memory, Metered
@@ -71,7 +72,7 @@ def read_lines(
     if header and len(sample) < 2:
         raise FormatError(f"{path} has a header and no lines of numbers: write the table again")
     named = _has_row_names(sample, header)
-    title = sample.pop(0)[1] if header else []
+    title = [unmark(cell) for cell in sample.pop(0)[1]] if header else []
     first = [cell for _, cells in sample for cell in cells[named:]]
     notation, remark = find_notation(path, first, decimal)
     width = len(sample[0][1])
@@ -82,7 +83,7 @@ def read_lines(
                 f"{path} has {len(cells)} cells in line {number} where the lines before have "
                 f"{width}: give all lines as many"
             )
-        names.append(cells[0] if named else "")
+        names.append(unmark(cells[0]) if named else "")
         values.append(_row(path, number, cells, named, notation))
         size += _ROW + len(names[-1]) + 2 * values[-1].nbytes  # as a list, and as a matrix
         memory.needs(size)
