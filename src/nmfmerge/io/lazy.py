@@ -190,7 +190,7 @@ def _open_h5ad(path: Path, layer: str | None = None) -> OnDisk:
         place = place_of(path, file, layer)
         X = file[place]
         stored = _stored_hdf5(path, file, place) if hasattr(X, "shape") else _csr(path, place, X)
-        return OnDisk(stored, *names_of(file))
+        return OnDisk(stored, *names_of(file, place))
 
 
 def _stored_hdf5(path: Path, file: Any, name: str) -> Stored:
@@ -201,10 +201,13 @@ def _stored_hdf5(path: Path, file: Any, name: str) -> Stored:
 def _csr(path: Path, place: str, group: Any) -> Stored:
     kind = group.attrs.get("encoding-type", group.attrs.get("h5sparse_format", ""))
     if not str(kind).startswith("csr"):
-        name = "adata.X" if place == "X" else f"adata.layers[{place.removeprefix('layers/')!r}]"
+        name = (
+            f"adata.layers[{place.removeprefix('layers/')!r}]" if "layers" in place else "adata.X"
+        )
+        first = "adata = adata.raw.to_adata(); " if place.startswith("raw/") else ""
         raise FormatError(
             f"{path} has {place} as {str(kind)!r}, which cannot be streamed by rows: store it as "
-            f"CSR with {name} = {name}.tocsr()"
+            f"CSR with {first}{name} = {name}.tocsr()"
         )
     m, n = (int(k) for k in group.attrs.get("shape", group.attrs.get("h5sparse_shape")))
     for part in ("data", "indices", "indptr"):

@@ -110,7 +110,9 @@ OPTIONS: Mapping[str, Option] = {
         "features of 10x data to read, such as 'Antibody Capture', or all (default: Gene "
         "Expression)",
     ),
-    "layer": Option(str, "name of the layer of an .h5ad file to read instead of X"),
+    "layer": Option(
+        str, "name of the layer of an .h5ad file to read instead of X; raw reads its .raw"
+    ),
     "window": Option(
         int, "length of a window of the spectrogram in samples of sound (default: 1024)", low=2
     ),
