@@ -17,14 +17,14 @@ from nmfmerge.io.cubes import size_in_words
 from nmfmerge.io.errors import FormatError, library
 from nmfmerge.io.hdf5 import choose_dataset, dataset_size
 from nmfmerge.io.hdf5_heap import check_heaps
-from nmfmerge.io.memory import Memory, machine_memory, parse_size
+from nmfmerge.io.memory import Memory, machine_memory, memory_for, parse_size
 from nmfmerge.io.options import check_options
 from nmfmerge.io.registry import find_format, named, safely, stem, transpose
 from nmfmerge.io.sample import sample_digest
 from nmfmerge.io.single_cell import names_of, place_of
 from nmfmerge.io.stored import Stored, StoredCsr, StoredHdf5, StoredNpy, StoredZarr
 from nmfmerge.io.tenx import groups_of_counts
-from nmfmerge.io.zarrs import open_array
+from nmfmerge.io.zarrs import axes_of, open_array
 
 _NOT_LAZY = ("pixel_axes", "drop_zero_rows", "drop_zero_columns", "feature_type", "max_memory")
 
@@ -166,8 +166,10 @@ def _open_npy(path: Path) -> OnDisk:
 
 
 def _open_zarr(path: Path, variable: str | None = None) -> OnDisk:
-    name, X = open_array(path, variable)
-    return OnDisk(_stored(StoredZarr, path, name, X, getattr(X, "shards", None) or X.chunks))
+    found = open_array(path, variable)
+    X = found.array
+    stored = _stored(StoredZarr, path, found.name, X, getattr(X, "shards", None) or X.chunks)
+    return OnDisk(stored, *axes_of(path, found, memory_for(path, None)))
 
 
 def _open_hdf5(path: Path, variable: str | None = None) -> OnDisk:
