@@ -123,11 +123,14 @@ OPTIONS: Mapping[str, Option] = {
     ),
     "mz_bin": Option(
         float,
-        "width of a bin of m/z in Da; each is a row, named by its centre (default: 1)",
+        "width of a bin of m/z in Da; bins lie around multiples of it, and each is a row, named by "
+        "the mean m/z of its points, weighted by intensity (default: 1)",
         low=0,
         above=True,
     ),
-    "mz_min": Option(float, "leave out points with an m/z below this"),
+    "mz_min": Option(
+        float, "leave out points with an m/z below this, where the first bin then begins"
+    ),
     "mz_max": Option(float, "leave out points with an m/z above this"),
     "time_bin": Option(
         float,
