@@ -55,8 +55,9 @@ def nmf(
 
     Parameters
     ----------
-    X : array, sparse matrix or Dask array (m, n)
-        Nonnegative data, dense or CSR/CSC; float32 and float64 are used as they are. A Dask array,
+    X : array, sparse matrix, Dask array, DataFrame, Dataset or AnnData (m, n)
+        Nonnegative data, dense or CSR/CSC; float32 and float64 are used as they are. Names of rows
+        and columns are kept in ``axes`` of the result. A Dask array,
         of dense or CSR chunks, is gone through chunk by chunk: on the active client of
         `distributed`, else in threads; the factor along its chunks comes back as one, too.
     n_components : int
@@ -170,8 +171,9 @@ def nmf_merge(
 
     Parameters
     ----------
-    X : array, sparse matrix or Dask array (m, n)
-        Nonnegative data, dense or CSR/CSC; float32 and float64 are used as they are. A Dask array,
+    X : array, sparse matrix, Dask array, DataFrame, Dataset or AnnData (m, n)
+        Nonnegative data, dense or CSR/CSC; float32 and float64 are used as they are. Names of rows
+        and columns are kept in ``axes`` of the result. A Dask array,
         of dense or CSR chunks, is gone through chunk by chunk: on the active client of
         `distributed`, else in threads; the factor along its chunks comes back as one, too.
     n_components : int

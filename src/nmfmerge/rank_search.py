@@ -342,6 +342,7 @@ class RankSearch:
             stages=stages,
             status=solution.status,
             seconds=self.seconds[rank],
+            axes=self.data.axes,
         )
         return result.reordered(order_by_share(*solution.grams))
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from nmfmerge.datasets.base import Dataset
 from nmfmerge.kernels import gram64
 from nmfmerge.merge import MergeTree
 
@@ -241,6 +242,9 @@ class Factorization:
         How much the components vary over the starts.
     solutions : tuple of Factorization
         Those from all starts, if they were asked for.
+    axes : Dataset or None
+        What the rows and columns of X stand for, without X, where it came with names: as a
+        Dataset, an AnnData, a DataFrame or an xarray.
     """
 
     W: np.ndarray
@@ -258,6 +262,7 @@ class Factorization:
     spread: "Spread | None" = None
     solutions: tuple["Factorization", ...] = ()
     merge_ids: tuple[int, ...] = ()
+    axes: Dataset | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.W.ndim != 2 or self.H.ndim != 2 or self.W.shape[1] != self.H.shape[0]:
@@ -370,7 +375,8 @@ class Factorization:
             A function of `nmfmerge.plot`: "components", "maps", "reconstruction", "convergence",
             "starts", "merges", "singular_values" or "comparison".
         *arguments, **options
-            What that function takes besides the result, such as the data set with its axes.
+            What that function takes besides the result, such as the data set with its axes;
+            default: ``axes`` of the result.
 
         Returns
         -------

@@ -321,6 +321,7 @@ class Run:
             seconds=self.limits.elapsed(),
             merges=merges,
             generalized_singular_values=start.generalized_singular_values,
+            axes=self.data.axes,
         )
 
     def _status(self, i: int) -> Status:

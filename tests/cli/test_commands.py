@@ -172,6 +172,16 @@ def test_a_damaged_folder_is_one_sentence(command, fitted):
     assert err.count("\n") == 1
 
 
+def test_info_shows_names_of_rows_and_columns(command, tmp_path):
+    (tmp_path / "x.csv").write_text("gene,c1,c2,c3\nTP53,1,2,3\nMYC,4,5,6\n")
+    code, out, _ = command("info", tmp_path / "x.csv")
+    assert code == 0
+    lines = {tuple(line.split(maxsplit=2)) for line in out.splitlines()}
+    assert {("row", "names", "TP53, MYC"), ("column", "names", "c1, c2, c3")} <= lines
+    known = json.loads(command("info", tmp_path / "x.csv", "--json")[1])
+    assert known["row_names"] == "TP53, MYC"
+
+
 def test_info_says_what_a_file_holds_and_what_is_wrong(command, tmp_path):
     X = np.ones((3, 4))
     X[1, 2] = -1

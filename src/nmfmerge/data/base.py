@@ -56,6 +56,7 @@ class DataMatrix(ABC):
     unit: float
     norm2: float  # ‖X‖²_F, in float64
     mean: float
+    axes: Any = None  # a Dataset that says what rows and columns are, where X came with names
 
     def __init__(self, X: Any, unit_exponent: int) -> None:
         self.shape, self.dtype = tuple(X.shape), X.dtype

@@ -72,6 +72,7 @@ class State:
             status=Status.DONE,
             seconds=self.result.seconds,
             names=tuple(component.name for component in components),
+            axes=self.result.axes,
         )
         return replace(self, result=result, held=tuple(one.held for one in components))
 
