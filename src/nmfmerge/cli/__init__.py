@@ -36,6 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         return _fail(given, "interrupted", 130)
+    except argparse.ArgumentTypeError as error:
+        return _fail(given, str(error), 2)
     except (ValueError, TypeError, OSError) as error:
         return _fail(given, " ".join(str(error).split()), 1)
     except MemoryError:

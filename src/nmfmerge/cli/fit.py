@@ -150,7 +150,7 @@ def run(given: argparse.Namespace) -> int:
 def _check_rank(given: argparse.Namespace) -> None:
     if given.n_components is None:
         file = shlex.quote(str(given.file))
-        raise ValueError(
+        raise argparse.ArgumentTypeError(
             "the number of components is missing: give it with -r N, leave it to the data with "
             f"-r {AUTO}, or look at all ranks with: nmfmerge path {file} --max 20"
         )
