@@ -7,6 +7,7 @@ import numpy as np
 
 from benchmarks import path, solvers, svd
 from benchmarks.common import geometric_mean, load
+from benchmarks.freshness import remark
 
 DOCS = Path(__file__).parent.parent / "docs"
 ORANGE, RED, GREY = "#e69138", "#b3263e", "#8a8a8a"
@@ -29,9 +30,9 @@ def page(starts):
     return f"""# Benchmarks
 
 {environment["cpu"]}, {environment["cores"]} cores, {environment["blas"][0]} with
-{environment["threads"][0]} threads, Python {environment["python"]}, {versions}; {environment["date"]},
-commit {environment["commit"]}. Times are the least of several turns, contenders alternating. Remake with
-`python -m benchmarks cpu`, `starts`, `gpu`, `solvers` and then `report`;
+{environment["threads"][0]} threads, Python {environment["python"]}, {versions}. Under each table stands when and at which
+commit it was measured, and whether the code that it measures has changed since. Times are the least of several turns,
+contenders alternating. Remake with `python -m benchmarks cpu`, `starts`, `gpu`, `solvers` and then `report`;
 `python -m benchmarks quick` is a two-minute check on generated data.
 
 ## To equal error
@@ -87,10 +88,15 @@ Twenty starts of `nmf_merge` carried through together (`n_init=20`) and one by o
 
 {stored("starts/batched")}
 
-The default, the best of four starts, against scikit-learn's `NMF` with its default settings and enough iterations
-(`max_iter=10_000`). An error ratio above 1 means that ours is higher.
+The default, the best of four starts, against one start of scikit-learn's `NMF`: with enough iterations
+(`max_iter=10_000`), and with its default of 200, where it may stop before it has converged. An error ratio above 1 means
+that ours is higher.
 
 {stored("starts/default")}
+
+The same default beside as many busy processes as the machine has cores, and processor time beside wall time:
+
+{stored("starts/busy")}
 
 ## On a GPU
 
@@ -179,9 +185,7 @@ def part(name, cores=2):
     stored = load(f"cpu-{cores}-cores/{name}")
     if stored is None:
         return ""
-    environment = stored["environment"]
-    place = f"{environment['cpu']}, {cores} cores, {environment['date']}, {environment['commit']}"
-    return f"{markdown(stored['rows'])}\n\n*{place}*"
+    return f"{markdown(stored['rows'])}\n\n*{_place(f'cpu-{cores}-cores/{name}')}*"
 
 
 def stored(name):
@@ -189,9 +193,15 @@ def stored(name):
     content = load(name)
     if content is None:
         return ""
+    return f"{markdown(content['rows'])}\n\n*{_place(name)}*"
+
+
+def _place(name):
+    """Where, when and at which commit a result was measured."""
+    content = load(name)
     environment = content["environment"]
     machine = content.get("gpu", f"{environment['cpu']}, {environment['cores']} cores")
-    return f"{markdown(content['rows'])}\n\n*{machine}, {environment['date']}*"
+    return f"{machine}, {environment['date']}, commit {environment['commit']}{remark(name)}"
 
 
 def markdown(rows):
