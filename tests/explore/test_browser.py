@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from nmfmerge import explore, folder
+from nmfmerge import datasets, explore, folder
 
 pytest.importorskip("bokeh", reason="the extra [explore] is not installed")
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
@@ -362,6 +362,34 @@ def test_everything_fits_the_window_in_light_and_dark(browser, explorer, width, 
     paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
     light = np.mean([int(value) for value in re.findall(r"\d+", paper)[:3]]) > 128
     assert light == (scheme == "light")
+    page.close()
+
+
+@pytest.fixture(scope="module")
+def movie():
+    """An explorer of pictures that are twice as high as wide."""
+    X = np.random.default_rng(0).random((24 * 12, 30))
+    axes = datasets.Axis("pixel", np.arange(24 * 12)), datasets.Axis("frame", np.arange(30))
+    explorer = explore(datasets.Dataset("movie", X, None, *axes, image_shape=(24, 12)), n_max=2)
+    yield explorer
+    explorer.stop()
+
+
+@pytest.mark.parametrize("width", [390, 820, 1280])
+def test_pixels_of_a_picture_are_square(browser, movie, width):
+    page = browser.new_page(viewport={"width": width, "height": 800})
+    page.goto(movie.address)
+    page.wait_for_selector(".card", timeout=WAIT)
+    page.wait_for_timeout(500)
+    across, down, x, y = page.evaluate(
+        """() => { const plot = Bokeh.documents[0].get_model_by_name("rows");
+        const length = range => Math.abs(range.end - range.start);
+        const ranges = [plot.x_range, plot.y_range].map(length);
+        return [plot.inner_width, plot.inner_height, ...ranges]; }"""
+    )
+    assert min(across, down) > 100
+    assert across / x == pytest.approx(down / y, rel=0.02)  # screen pixels of a pixel
+    assert (x, y) == (pytest.approx(max(12, 24 * across / down), rel=0.02), pytest.approx(24))
     page.close()
 
 

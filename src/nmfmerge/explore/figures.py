@@ -8,6 +8,7 @@ from bokeh.models import (
     BoxZoomTool,
     ColumnDataSource,
     CrosshairTool,
+    DataRange1d,
     FactorRange,
     HoverTool,
     LinearColorMapper,
@@ -163,12 +164,10 @@ class Profile:
         return plot
 
     def _picture(self, name: str, colour: str) -> Any:
-        assert self.side.fold is not None
-        rows, columns = self.side.fold(np.zeros(len(self.side.axis.values))).shape
         self.source.data = {"image": [], "dw": [], "dh": []}
-        plot = _blank(
-            name, x_range=Range1d(0, columns), y_range=Range1d(rows, 0), match_aspect=True
-        )
+        across, down = DataRange1d(range_padding=0), DataRange1d(range_padding=0, flipped=True)
+        plot = _blank(name, x_range=across, y_range=down, match_aspect=True)  # needs data ranges
+        plot.toolbar.active_drag.match_aspect = True  # a zoom, too, keeps pixels square
         plot.axis.visible = False
         plot.grid.visible = False
         mapper = LinearColorMapper(low=0, high=255, palette=PALETTES["picture"][0])

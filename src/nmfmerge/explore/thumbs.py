@@ -87,7 +87,8 @@ def _names(side: Side, vector: np.ndarray, colour: str) -> str:
 def _picture(side: Side, vector: np.ndarray) -> str:
     assert side.fold is not None
     picture = np.asarray(side.fold(vector), dtype=np.float64)
-    small = average(picture, *(block_starts(length, _PIXELS) for length in picture.shape))
+    step = -(-max(picture.shape) // _PIXELS)  # one for both sides: pixels stay square
+    small = average(picture, *(block_starts(n, -(-n // step)) for n in picture.shape))
     colours = mpl.colormaps["cividis"](small / (small.max(initial=0) or 1.0), bytes=True)
     buffer = io.BytesIO()
     Image.fromarray(colours[..., :3]).save(buffer, "PNG")
