@@ -12,6 +12,7 @@ from bokeh.models import (
     FactorRange,
     HoverTool,
     LinearColorMapper,
+    NoOverlap,
     PanTool,
     Range1d,
     ResetTool,
@@ -28,9 +29,11 @@ from nmfmerge.plot.side import Side
 from nmfmerge.plot.style import shortened
 from nmfmerge.result import Factorization
 
-N_BARS = 30
+N_BARS = 24
 PIXELS = 320  # of a side of a picture that is sent
 _POINTS = 1200
+_TICKS = 4  # about so many across a map, which is narrow
+_APART = 6  # pixels between two labels of an axis
 _COLOURS = {  # light, dark
     "text": ("#5c626b", "#a3a9b3"),
     "rows": ("#23598c", "#7db4e6"),
@@ -62,7 +65,7 @@ def _blank(name: str, **settings: Any) -> Any:
     plot = figure(
         name=name, tools=[], toolbar_location=None, sizing_mode="stretch_both",
         background_fill_color=None, border_fill_color=None, outline_line_color=None,
-        min_border=4, **settings,
+        min_border=4, min_border_right=14, **settings,
     )  # fmt: skip
     pan, wheel, box = PanTool(), WheelZoomTool(zoom_on_axis=True), BoxZoomTool()
     plot.add_tools(box, pan, wheel, ResetTool())
@@ -75,6 +78,7 @@ def _blank(name: str, **settings: Any) -> Any:
         axis.minor_tick_line_color = None
         axis.major_tick_in = 0
         axis.major_tick_out = 4
+        axis.major_label_policy = NoOverlap(min_distance=_APART)
     plot.title.text_font_size = "12px"
     plot.title.text_font_style = "normal"
     return plot
@@ -159,6 +163,7 @@ class Profile:
         plot = _blank(name, x_range=FactorRange())
         plot.vbar("x", top="y", width=0.8, source=self.source, line_color=None).tags = [colour]
         plot.xaxis.major_label_orientation = "vertical"
+        plot.xaxis.major_label_policy = NoOverlap(min_distance=0)  # each bar has its name if it can
         _only_shape(plot, self.side)
         plot.add_tools(HoverTool(tooltips=[("", "@name"), ("", "@y")]))
         return plot
@@ -223,6 +228,7 @@ class Maps:
             plot.image("image", x="x", y="y", dw="dw", dh="dh", source=source,
                        color_mapper=mapper).tags = [kind]  # fmt: skip
             plot.xaxis.axis_label = columns.label
+            plot.xaxis.ticker.desired_num_ticks = _TICKS
             if name == "data":
                 plot.yaxis.axis_label = rows.label
             else:
