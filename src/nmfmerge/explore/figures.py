@@ -180,27 +180,34 @@ class Profile:
                    color_mapper=mapper).tags = ["picture"]  # fmt: skip
         return plot
 
-    def show(self, vector: np.ndarray) -> None:
-        """Draw a vector, reduced to what can be seen."""
+    def show(self, side: Side, k: int, vector: np.ndarray) -> None:
+        """Draw component k, reduced to what can be seen; its side knows which names to list."""
         vector = np.asarray(vector, dtype=np.float64)
-        if self.side.kind == "line":
+        if side.kind == "line":
             self._show_line(vector)
-        elif self.side.kind == "bars":
-            top = np.argsort(-vector, kind="stable")[:N_BARS]
-            if len(vector) <= 2 * N_BARS:
-                top = np.arange(len(vector))
-            names = [str(self.side.axis.values[i]) for i in top]
-            labels = [f"{shortened(name, 18)}{chr(8203) * k}" for k, name in enumerate(names)]
-            self.plot.x_range.factors = labels
-            self.source.data = {"x": labels, "y": vector[top], "name": names}
+        elif side.kind == "bars":
+            self._show_bars(side, k, vector)
         else:
-            assert self.side.fold is not None
-            picture = self.side.fold(vector)
-            largest = float(picture.max(initial=0)) or 1.0
-            self.source.data = {
-                "image": [np.rint(255 * picture / largest).astype(np.uint8)],
-                "dw": [picture.shape[1]], "dh": [picture.shape[0]],
-            }  # fmt: skip
+            self._show_picture(side, vector)
+
+    def _show_bars(self, side: Side, k: int, vector: np.ndarray) -> None:
+        """All names where they are few, else those that are most specific to the component."""
+        few = len(vector) <= 2 * N_BARS
+        top = np.arange(len(vector)) if few else side.entries(k, vector, N_BARS)
+        names = [str(side.axis.values[i]) for i in top]
+        labels = [f"{shortened(name, 18)}{chr(8203) * place}" for place, name in enumerate(names)]
+        self.plot.xaxis.axis_label = side.label if few else f"most specific: {side.label}"
+        self.plot.x_range.factors = labels
+        self.source.data = {"x": labels, "y": vector[top], "name": names}
+
+    def _show_picture(self, side: Side, vector: np.ndarray) -> None:
+        assert side.fold is not None
+        picture = side.fold(vector)
+        largest = float(picture.max(initial=0)) or 1.0
+        self.source.data = {
+            "image": [np.rint(255 * picture / largest).astype(np.uint8)],
+            "dw": [picture.shape[1]], "dh": [picture.shape[0]],
+        }  # fmt: skip
 
     def _show_line(self, vector: np.ndarray) -> None:
         x, y = self._x, vector[self._order]

@@ -9,9 +9,9 @@ import numpy as np
 from nmfmerge.explore.session import Session
 from nmfmerge.explore.state import OPENED, State
 from nmfmerge.explore.thumbs import overlay, thumbs
+from nmfmerge.explore.views import View
 from nmfmerge.explore.words import percent, points, short
 from nmfmerge.pipeline import merge_components
-from nmfmerge.plot.side import Side
 
 N_CHEAPEST = 5  # pairs that are listed
 
@@ -146,7 +146,7 @@ def ranks(session: Session, state: State) -> str:
     )
 
 
-def pairs(state: State, left: Side, right: Side) -> str:
+def pairs(state: State, left: View, right: View) -> str:
     """Matrix of pairs, the cheapest of them, and what the chosen merge would do."""
     if state.result is None:
         return ""
@@ -211,15 +211,14 @@ def _cheapest(state: State) -> str:
     return f"<h3>Cheapest merges</h3><ul class='cheapest'>{items}</ul>"
 
 
-def _preview(state: State, left: Side, right: Side) -> str:
+def _preview(state: State, left: View, right: View) -> str:
     assert state.result is not None
     assert state.pair is not None
     assert state.extras is not None
     i, j = state.pair
     W, H, _ = merge_components(state.result.W[:, [i, j]], state.result.H[[i, j]], 1)
-    both = [np.vstack([F[[i, j]], merged]) for F, merged in
-            ((state.result.W.T, W.T), (state.result.H, H))]  # fmt: skip
-    colours = ("first", "second", "merged")
+    rows = _merge_drawing(left, state.result.W.T, W.T, state.pair)
+    columns = _merge_drawing(right, state.result.H, H, state.pair)
     before = state.result.fitting_error
     change = float(state.extras.pairs[i, j])
     names = [escape(short(state.names[k])) for k in (i, j)]
@@ -230,19 +229,27 @@ def _preview(state: State, left: Side, right: Side) -> str:
         f"{button('Not now', 'pair', i, j, title='Put the preview away')}</p>"
         f'<p class="key"><span class="first">{names[0]}</span>'
         f'<span class="second">{names[1]}</span><span class="merged">merged</span></p>'
-        f'<figure>{overlay(left, _scaled(both[0]), colours)}<figcaption>{escape(left.label)}'
-        f"</figcaption></figure><figure>{overlay(right, _scaled(both[1]), colours)}"
-        f"<figcaption>{escape(right.label)}</figcaption></figure>"
-    )  # fmt: skip
+        f"<figure>{rows}<figcaption>{escape(left.label)}</figcaption></figure>"
+        f"<figure>{columns}<figcaption>{escape(right.label)}</figcaption></figure>"
+    )
 
 
-def _scaled(F: np.ndarray) -> np.ndarray:
-    """Rows of largest value one, so that shapes can be compared."""
-    top = F.max(axis=1, keepdims=True)
-    return F / np.where(top > 0, top, 1)
+def _merge_drawing(view: View, F: np.ndarray, merged: np.ndarray, pair: tuple[int, int]) -> str:
+    """Two components and what they would become; F and ``merged`` have components as rows."""
+    i, j = pair
+    side, before = view.drawn(F)
+    if side.kind == "line":
+        together = view.drawn(np.vstack([F[[i, j]], merged]))[1]
+        return overlay(side, together, ("first", "second", "merged"))
+    side_after, after = view.drawn(np.vstack([np.delete(F, pair, axis=0), merged]))
+    return "".join([
+        *thumbs(side, before, "first", [i]),
+        *thumbs(side, before, "second", [j]),
+        *thumbs(side_after, after, "merged", [len(after) - 1]),
+    ])  # fmt: skip
 
 
-def missing(state: State, left: Side, right: Side) -> str:
+def missing(state: State, left: View, right: View) -> str:
     """Features that the data have and the solution lacks."""
     if state.result is None:
         return ""
@@ -253,15 +260,23 @@ def missing(state: State, left: Side, right: Side) -> str:
         return "<p class='hint'>There is nothing left to recover.</p>"
     first, *others = state.extras.values.tolist()
     after = ", ".join(f"{value:.3g}" for value in others)
+    rows = _last(left, np.vstack([state.result.W.T, found.W.T]), "rows")
+    columns = _last(right, np.vstack([state.result.H, found.H]), "columns")
     return (
         "<p class='hint'>The strongest feature that the data have and the solution lacks.</p>"
         f"<p><b>{first:.4g}</b> times as much of it in the data as in the fit</p>"
-        f"<figure>{thumbs(left, found.W.T, 'rows')[0]}<figcaption>{escape(left.label)}</figcaption>"
-        f"</figure><figure>{thumbs(right, found.H, 'columns')[0]}<figcaption>{escape(right.label)}"
-        f"</figcaption></figure><p>{button('Add it', 'add', 1, title='Add (A)', kind='main')}</p>"
+        f"<figure>{rows}<figcaption>{escape(left.label)}</figcaption></figure>"
+        f"<figure>{columns}<figcaption>{escape(right.label)}</figcaption></figure>"
+        f"<p>{button('Add it', 'add', 1, title='Add (A)', kind='main')}</p>"
         f"<p class='hint'>Those numbers are generalized singular values; after this one come "
         f"{after or 'no more'}. Near 1 nothing is missing. Polish after adding.</p>"
     )
+
+
+def _last(view: View, F: np.ndarray, colour: str) -> str:
+    """The last component, drawn as it is beside the others."""
+    side, drawn = view.drawn(F)
+    return thumbs(side, drawn, colour, [len(F) - 1])[0]
 
 
 def files(session: Session, state: State) -> str:

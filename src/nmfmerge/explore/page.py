@@ -5,6 +5,7 @@ from collections.abc import Callable
 from importlib.resources import files
 from typing import Any
 
+import numpy as np
 from bokeh.core.properties import Bool, Int, String
 from bokeh.document import Document
 from bokeh.events import RangesUpdate, Tap
@@ -18,7 +19,8 @@ from nmfmerge.explore.figures import Coordinates, Curves, Maps, Profile, paint
 from nmfmerge.explore.state import Note, State
 from nmfmerge.explore.thumbs import thumbs
 from nmfmerge.explore.tree import tree_drawing
-from nmfmerge.plot.side import sides_of
+from nmfmerge.explore.views import views_of
+from nmfmerge.plot.side import Side
 from nmfmerge.result import Factorization
 
 _PARTS = (
@@ -69,17 +71,18 @@ class Page:
         self.document = document
         self.shown = Shown(name="shown")
         m, n = self.session.data.X.shape
-        self.left, self.right = sides_of(self.session.data)
-        rows, columns = Coordinates(self.left, m), Coordinates(self.right, n)
+        self.views = views_of(self.session.data)
+        left, right = (view.side for view in self.views)
+        rows, columns = Coordinates(left, m), Coordinates(right, n)
         self.profiles = (
-            Profile(self.left, "rows", "rows", rows),
-            Profile(self.right, "columns", "columns", columns),
-        )
+            Profile(left, "rows", "rows", rows), Profile(right, "columns", "columns", columns)
+        )  # fmt: skip
         self.maps = Maps(self.session.overview, rows, columns)
         self.curves = Curves()
         self._drawn = State()
         self._looking = self._waiting = False
         self._pieces: dict[str, tuple[Any, ...]] = {}
+        self._factors: list[tuple[Side, np.ndarray]] = []  # of the solution: what is drawn of them
 
     @property
     def plots(self) -> list[Any]:
@@ -134,8 +137,10 @@ class Page:
             return
         state, before = self.session.state, self._drawn
         self._drawn = state
-        sides = self.left, self.right
         solution = state.result, state.names, state.held
+        if state.result is not None and state.result is not before.result:
+            both = zip(self.views, (state.result.W.T, state.result.H), strict=True)
+            self._factors = [view.drawn(F) for view, F in both]
         self._part("heading", fragments.heading, (self.session, state), solution)
         self._part("buttons", fragments.main_buttons, (state,), None)
         self._part("cards", fragments.cards, (state, *self._drawings(state.result)), solution)
@@ -144,9 +149,10 @@ class Page:
         self._part(
             "ranks", fragments.ranks, (self.session, state), (state.path, state.start, state.edits)
         )
-        self._part("pairs", fragments.pairs, (state, *sides), (*solution, state.extras, state.pair))
+        merging = (*solution, state.extras, state.pair)
+        self._part("pairs", fragments.pairs, (state, *self.views), merging)
         self._part("tree", _tree, (state,), (*solution, state.extras))
-        self._part("missing", fragments.missing, (state, *sides), (*solution, state.extras))
+        self._part("missing", fragments.missing, (state, *self.views), (*solution, state.extras))
         self._part(
             "files", fragments.files, (self.session, state), (state.edits, state.note, state.path)
         )
@@ -175,7 +181,8 @@ class Page:
             return [], []
         kept = self.explorer.drawings
         if result not in kept:
-            drawn = thumbs(self.left, result.W.T, "rows"), thumbs(self.right, result.H, "columns")
+            left, right = self._factors
+            drawn = thumbs(*left, "rows"), thumbs(*right, "columns")
             if self.session.state.path is None or result not in self.session.starts.values():
                 return drawn
             kept[result] = drawn
@@ -192,8 +199,8 @@ class Page:
     def _profiles(self) -> None:
         result, i = self._drawn.result, self._drawn.selected
         if result is not None and i < result.n_components:
-            self.profiles[0].show(result.W[:, i])
-            self.profiles[1].show(result.H[i])
+            for profile, (side, F) in zip(self.profiles, self._factors, strict=True):
+                profile.show(side, i, F[i])
 
     def _look(self) -> None:
         """The view has changed: draw what is in it, once the user pauses."""
