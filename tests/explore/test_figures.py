@@ -7,30 +7,12 @@ import pytest
 
 pytest.importorskip("bokeh", reason="the extra [explore] is not installed")
 
-from bokeh.document import Document
 from bokeh.models import NoOverlap
 
 from nmfmerge import nmf
 from nmfmerge.datasets.base import Axis, Dataset
-from nmfmerge.explore.page import Page
 from nmfmerge.explore.session import Session
 from nmfmerge.specific import top_names
-
-
-class Desk:
-    """What pages need of an explorer, without a server."""
-
-    def __init__(self, session):
-        self.session, self.tabs, self.drawings = session, 1, {}
-
-    def subscribe(self, listener):
-        return lambda: None
-
-
-def page_of(session):
-    page = Page(Desk(session), Document())
-    page.build()
-    return page
 
 
 def names(letter, n):
@@ -38,7 +20,7 @@ def names(letter, n):
 
 
 @pytest.mark.parametrize("kind", ["numbers", "names"])
-def test_labels_of_an_axis_never_overlap(rng, kind):
+def test_labels_of_an_axis_never_overlap(rng, page_of, kind):
     values = {"numbers": np.arange, "names": lambda n: names("gene", n)}[kind]
     axes = Axis("gene", values(90)), Axis("sample", values(70))
     session = Session(Dataset("run", rng.random((90, 70)), None, *axes))
@@ -71,7 +53,7 @@ def listed_in_cards(page):
     return {int(k): re.findall(r'class="bar rows"[^>]*>([^<]+)<', card) for k, card in cards}
 
 
-def test_names_are_those_of_the_tables_and_the_report(alike):
+def test_names_are_those_of_the_tables_and_the_report(alike, page_of):
     page = page_of(alike)
     result, data = alike.state.result, alike.data
     tops = top_names(result, data, "gene", 24)
@@ -88,7 +70,7 @@ def test_names_are_those_of_the_tables_and_the_report(alike):
     assert page.profiles[0].plot.xaxis.axis_label == "most specific: gene"
 
 
-def test_names_of_a_preview_are_specific_too(alike):
+def test_names_of_a_preview_are_specific_too(alike, page_of):
     page = page_of(alike)
     alike.choose_pair(0, 1)
     page.draw()

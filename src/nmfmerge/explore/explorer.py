@@ -104,7 +104,7 @@ class Explorer:
 
         self.session = session
         self.tabs = 0  # that are open now
-        self.drawings: dict[Factorization, tuple[list[str], list[str]]] = {}
+        self.drawings: dict[tuple[Factorization, str], tuple[list[str], list[str]]] = {}
         self._heard: dict[object, float] = {}
         self._listeners: list[Callable[[], None]] = []
         self._lock = RLock()

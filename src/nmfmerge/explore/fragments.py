@@ -91,7 +91,7 @@ def _held(state: State, i: int) -> str:
     )
 
 
-def tools(state: State) -> str:
+def tools(session: Session, state: State) -> str:
     """Name of the selected component and what can be done with it."""
     if state.result is None or state.share is None:
         return ""
@@ -102,10 +102,23 @@ def tools(state: State) -> str:
         f'value="{escape(state.names[i])}" aria-label="Name of the component" autocomplete="off">'
         f'<button type="submit" title="Rename (R, then Enter)">Rename</button></form>'
         f'<span class="share">{percent(round(state.share[i], 2))} of the fit</span>'
+        + _grouping(session, state)
         + button(hold, "hold", i, title="Keep it as it is when the rest is polished (H)")
         + button("Split", "split", i, title="Split it in two (S)")
         + button("Remove", "remove", i, title="Remove it (Delete)")
     )  # fmt: skip
+
+
+def _grouping(session: Session, state: State) -> str:
+    """A choice of what cells are grouped by, where there is one."""
+    if len(session.groupings) < 2:
+        return ""
+    options = "".join(
+        f'<option value="{escape(name)}"{" selected" * (name == state.group)}>{escape(name)}'
+        "</option>"
+        for name in session.groupings
+    )
+    return f'<label>cells by <select id="group" data-choose="group">{options}</select></label>'
 
 
 def slider(state: State) -> str:

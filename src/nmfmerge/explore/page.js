@@ -89,6 +89,12 @@ window.explorer = (() => {
     if (document.activeElement) document.activeElement.blur();
     send(form.dataset.action, JSON.parse(form.dataset.args || "[]"), fields);
   });
+  document.addEventListener("change", (event) => {
+    const { choose } = event.target.dataset;
+    if (!choose) return;
+    event.target.blur(); // so that keys work again
+    send(choose, [event.target.value]);
+  });
   document.addEventListener("input", (event) => {
     const target = event.target;
     target.dataset.typed = "yes";

@@ -19,9 +19,8 @@ from nmfmerge.explore.figures import Coordinates, Curves, Maps, Profile, paint
 from nmfmerge.explore.state import Note, State
 from nmfmerge.explore.thumbs import thumbs
 from nmfmerge.explore.tree import tree_drawing
-from nmfmerge.explore.views import views_of
-from nmfmerge.plot.side import Side
-from nmfmerge.result import Factorization
+from nmfmerge.explore.views import GroupedCells, SortedCells, View, views_of
+from nmfmerge.plot.side import Side, sides_of
 
 _PARTS = (
     "heading", "status", "buttons", "cards", "tools", "slider", "ranks", "pairs", "tree",
@@ -71,18 +70,25 @@ class Page:
         self.document = document
         self.shown = Shown(name="shown")
         m, n = self.session.data.X.shape
-        self.views = views_of(self.session.data)
-        left, right = (view.side for view in self.views)
-        rows, columns = Coordinates(left, m), Coordinates(right, n)
-        self.profiles = (
-            Profile(left, "rows", "rows", rows), Profile(right, "columns", "columns", columns)
-        )  # fmt: skip
+        self.views = self._views(self.session.state)
+        sides = sides_of(self.session.data)
+        rows, columns = (Coordinates(side, k) for side, k in zip(sides, (m, n), strict=True))
+        self.profiles = tuple(
+            _profile(view, name, place)
+            for view, name, place in zip(
+                self.views, ("rows", "columns"), (rows, columns), strict=True
+            )
+        )
         self.maps = Maps(self.session.overview, rows, columns)
         self.curves = Curves()
         self._drawn = State()
         self._looking = self._waiting = False
         self._pieces: dict[str, tuple[Any, ...]] = {}
         self._factors: list[tuple[Side, np.ndarray]] = []  # of the solution: what is drawn of them
+
+    def _views(self, state: State) -> tuple[View, View]:
+        groups = self.session.groupings.get(state.group)
+        return views_of(self.session.data, state.group, groups)
 
     @property
     def plots(self) -> list[Any]:
@@ -138,21 +144,25 @@ class Page:
         state, before = self.session.state, self._drawn
         self._drawn = state
         solution = state.result, state.names, state.held
-        if state.result is not None and state.result is not before.result:
+        looks = (*solution, state.group)
+        if state.group != before.group:
+            self.views = self._views(state)
+        other = state.result is not before.result or state.group != before.group
+        if state.result is not None and other:
             both = zip(self.views, (state.result.W.T, state.result.H), strict=True)
             self._factors = [view.drawn(F) for view, F in both]
         self._part("heading", fragments.heading, (self.session, state), solution)
         self._part("buttons", fragments.main_buttons, (state,), None)
-        self._part("cards", fragments.cards, (state, *self._drawings(state.result)), solution)
-        self._part("tools", fragments.tools, (state,), (*solution, state.selected))
+        self._part("cards", fragments.cards, (state, *self._drawings(state)), looks)
+        self._part("tools", fragments.tools, (self.session, state), (*looks, state.selected))
         self._part("slider", fragments.slider, (state,), (state.path,))
         self._part(
             "ranks", fragments.ranks, (self.session, state), (state.path, state.start, state.edits)
         )
-        merging = (*solution, state.extras, state.pair)
+        merging = (*looks, state.extras, state.pair)
         self._part("pairs", fragments.pairs, (state, *self.views), merging)
         self._part("tree", _tree, (state,), (*solution, state.extras))
-        self._part("missing", fragments.missing, (state, *self.views), (*solution, state.extras))
+        self._part("missing", fragments.missing, (state, *self.views), (*looks, state.extras))
         self._part(
             "files", fragments.files, (self.session, state), (state.edits, state.note, state.path)
         )
@@ -160,7 +170,7 @@ class Page:
         self.shown.update(rank=len(state.names), selected=state.selected)
         if state.result is not None and state.result is not before.result:
             self._maps()
-        if state.result is not before.result or state.selected != before.selected:
+        if other or state.selected != before.selected:
             self._profiles()
         self._part("status", fragments.status, (state, self.explorer.tabs), None)  # after the rest
 
@@ -175,18 +185,19 @@ class Page:
             self._pieces[name] = uses
         setattr(self.shown, name, make(*arguments))
 
-    def _drawings(self, result: Factorization | None) -> tuple[list[str], list[str]]:
+    def _drawings(self, state: State) -> tuple[list[str], list[str]]:
         """Small drawings of all components, made once for each solution of the rank path."""
+        result = state.result
         if result is None:
             return [], []
-        kept = self.explorer.drawings
-        if result not in kept:
+        kept, key = self.explorer.drawings, (result, state.group)
+        if key not in kept:
             left, right = self._factors
             drawn = thumbs(*left, "rows"), thumbs(*right, "columns")
-            if self.session.state.path is None or result not in self.session.starts.values():
+            if state.path is None or result not in self.session.starts.values():
                 return drawn
-            kept[result] = drawn
-        return kept[result]
+            kept[key] = drawn
+        return kept[key]
 
     def _maps(self) -> None:
         assert self._drawn.result is not None
@@ -243,6 +254,7 @@ class Page:
             "previous": lambda: session.step(-1),
             "rank": lambda rank: session.go(int(rank)),
             "rank-by": lambda by: session.go(len(state.names) + int(by)),
+            "group": lambda name: session.group_by(str(name)),
             "pair": lambda i, j: session.choose_pair(int(i), int(j)),
             "merge": session.merge_pair,
             "add": lambda k=1: session.edit("add", int(k)),
@@ -262,6 +274,13 @@ class Page:
             known[action](*arguments, **fields)
         except (KeyError, TypeError, ValueError) as error:
             session.say(Note(f"{action} was not understood: {error}", "error"))
+
+
+def _profile(view: View, name: str, place: Coordinates) -> Profile:
+    """A large drawing; it zooms with the maps, unless it is drawn along another axis."""
+    if isinstance(view, GroupedCells | SortedCells):
+        place = Coordinates(view.side, len(view.side.axis.values))
+    return Profile(view.side, name, name, place)
 
 
 def _tree(state: State) -> str:

@@ -20,6 +20,7 @@ from nmfmerge.alternatives import without_measured
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.editor import Editor
 from nmfmerge.explore.autosave import Autosave
+from nmfmerge.explore.cells import groupings
 from nmfmerge.explore.job import Job, Worker
 from nmfmerge.explore.place import Place
 from nmfmerge.explore.reduce import Overview
@@ -75,7 +76,8 @@ class Session:
         self.place = place or Place(Path())
         self.matrix = check_X_on_host(data.X, "the explorer")
         self.overview = Overview(data.X)
-        self.state = State()
+        self.groupings = groupings(data)
+        self.state = State(group=next(iter(self.groupings), ""))
         self.starts: dict[int, Factorization] = {} if start is None else {OPENED: start}
         self.editors: dict[int, Editor] = {}
         self.saved_as: str | None = None
@@ -164,6 +166,11 @@ class Session:
         if extras is not None and np.isfinite(extras.pairs).any():
             i, j = np.unravel_index(int(np.nanargmin(extras.pairs)), extras.pairs.shape)
             self._update(pair=(min(int(i), int(j)), max(int(i), int(j))))
+
+    def group_by(self, group: str) -> None:
+        """Show the mean usage of cells in other groups."""
+        if group in self.groupings:
+            self._update(group=group)
 
     def go(self, rank: int) -> None:
         """Show the solution of a rank, with the edits that were made to it."""

@@ -53,6 +53,8 @@ class State:
         The two components whose merge is looked at.
     extras : Extras or None
         None while they are being computed.
+    group : str
+        What cells are grouped by; empty where there are no groups.
     """
 
     start: int = OPENED
@@ -71,3 +73,4 @@ class State:
     job: Job | None = None
     path: RankPath | None = None
     suggested: tuple[Suggestion, ...] = ()
+    group: str = ""
