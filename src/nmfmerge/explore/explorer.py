@@ -124,7 +124,7 @@ class Explorer:
     @property
     def result(self) -> Factorization | None:
         """The solution as it is now; None until there is one."""
-        return self.session.state.result
+        return self.session.result
 
     def open(self, name: str) -> None:
         """Open another file of the opened folder; if that fails, all stays as it is."""

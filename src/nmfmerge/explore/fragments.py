@@ -78,11 +78,23 @@ def cards(state: State, rows: list[str], columns: list[str]) -> str:
         return "<p class='hint'>Components appear here when the first fits are done.</p>"
     return "".join(
         f'<button type="button" class="card" data-action="select" data-args="[{i}]">'
-        f'<span class="name">{escape(state.names[i])}{_held(state, i)}</span>'
+        f'<span class="name"{_whence(state, i)}>{escape(state.names[i])}{_held(state, i)}</span>'
         f'<span class="share">{percent(round(state.share[i], 2))}</span>'
         f"{rows[i]}{columns[i]}</button>"
         for i in state.order
     )
+
+
+def _whence(state: State, i: int) -> str:
+    """Where the name of a component comes from, if it was given at another rank."""
+    if i not in state.carried:
+        return ""
+    _, start, cosine = state.carried[i]
+    return f' title="named at {_start(start)}; the cosine of the two is {cosine:.2f}"'
+
+
+def _start(start: int) -> str:
+    return "the opened fit" if start == OPENED else f"rank {start}"
 
 
 def _held(state: State, i: int) -> str:
@@ -152,9 +164,9 @@ def ranks(session: Session, state: State) -> str:
         f"You are looking at {len(state.edits)} edit{'s' if len(state.edits) > 1 else ''} of "
         if state.edits else "You are looking at "
     )  # fmt: skip
-    start = "the opened fit" if state.start == OPENED else f"rank {state.start}"
+    kept = " Edits are kept by rank." if state.edits else ""
     return (
-        f"<p class='hint'>{here}{start}.{' Edits are kept by rank.' if state.edits else ''}</p>"
+        f"<p class='hint'>{here}{_start(state.start)}.{kept}</p>"
         f"{'<h3>Suggested</h3>' if suggested else ''}<ul class='suggested'>{suggested}</ul>{form}"
     )
 

@@ -7,6 +7,7 @@ draws it never sees half a change; whoever subscribed is told. Long work runs in
 import threading
 import warnings
 from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,6 +23,7 @@ from nmfmerge.editor import Editor
 from nmfmerge.explore.autosave import Autosave
 from nmfmerge.explore.cells import groupings
 from nmfmerge.explore.job import Job, Worker
+from nmfmerge.explore.names import carried_names, given_names, with_names
 from nmfmerge.explore.place import Place
 from nmfmerge.explore.reduce import Overview
 from nmfmerge.explore.state import OPENED, Extras, Note, State
@@ -209,15 +211,35 @@ class Session:
         share = shares(result.W, result.H)
         order = tuple(np.argsort(-share, kind="stable").tolist())
         r = result.n_components
+        carried = carried_names(result, self._named_solutions(start, r))
+        names = with_names(result, carried)
         selected = _same_component(self.state, result) if start == self.state.start else None
         fresh = {"held": (False,) * r, "edits": (), "can_undo": False, "can_redo": False}
         self._update(
             start=start, result=result, share=share, order=order, extras=None, pair=None,
-            names=tuple(name_of(result.names, i) for i in range(r)),
+            names=tuple(name_of(names, i) for i in range(r)), carried=carried,
             selected=selected if selected is not None else (order[0] if order else 0),
             **(fresh | known),
         )  # fmt: skip
         self._worker.submit(lambda: self._find_extras(result))
+
+    def _named_solutions(self, start: int, rank: int) -> list[tuple[int, Factorization]]:
+        """The solutions of the other starts as they are now, those of the nearest rank first."""
+        starts = sorted({*self.starts, *self.editors} - {start})
+        found = [(other, self._solution(other)) for other in starts]
+        return sorted(found, key=lambda one: abs(one[1].n_components - rank))
+
+    def _solution(self, start: int) -> Factorization:
+        """A start, or what edits have made of it."""
+        return self.editors[start].result() if start in self.editors else self.starts[start]
+
+    @property
+    def result(self) -> Factorization | None:
+        """The solution that is shown, with the names that it is shown with."""
+        state = self.state
+        if state.result is None or not state.carried:
+            return state.result
+        return replace(state.result, names=tuple(with_names(state.result, state.carried)))
 
     def _find_extras(self, result: Factorization) -> None:
         """Compute what comes after a solution, once the user rests at it."""
@@ -303,7 +325,9 @@ class Session:
     def _editor(self) -> Editor:
         start = self.state.start
         if start not in self.editors:
-            self.editors[start] = Editor(self.matrix, self.starts[start])
+            result = self.starts[start]
+            names = with_names(result, self.state.carried) if self.state.carried else None
+            self.editors[start] = Editor(self.matrix, result, names=names)
         return self.editors[start]
 
     def _keep(self, editor: Editor, note: Note) -> Note:
@@ -375,7 +399,7 @@ class Session:
             path = self.place.file(name)
             again = overwrite or name == self.saved_as
             check_output(path, replace=again)
-            editor = self._editor()
+            editor = self._editor_with_names()
             fit = Fit(editor.result(), self.data, self._about(editor), self.state.path)
             exports = Exports(fit)
             write(path, fit, self._history(editor), exports=exports, replace=again)
@@ -383,6 +407,17 @@ class Session:
             return Note(f"Saved as {name} in {path.parent}.{exports.remarks}")
 
         self._run(f"Saving {name}", work)
+
+    def _editor_with_names(self) -> Editor:
+        """The editor with the names that are shown; those of other ranks as edits of a copy."""
+        editor = self._editor()
+        named = given_names(editor.result())
+        missing = {i: one.name for i, one in self.state.carried.items() if i not in named}
+        if missing:
+            editor = copy(editor)  # edits replace its lists, so that the other one stays as it is
+            for i, name in missing.items():
+                editor.rename(i, name)
+        return editor
 
     def _history(self, editor: Editor) -> dict[str, str | bytes]:
         """The edits as files of the folder: a script, and the start that it begins with."""

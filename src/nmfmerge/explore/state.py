@@ -1,11 +1,13 @@
 """What the page shows at one moment, as data that is replaced as a whole at every change."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from nmfmerge.editor import Missing
 from nmfmerge.explore.job import Job
+from nmfmerge.explore.names import Carried
 from nmfmerge.merge import MergeTree
 from nmfmerge.result import Factorization
 from nmfmerge.result_path import RankPath
@@ -45,6 +47,8 @@ class State:
     names, held, share, order
         Of its components: names as shown, whether they are held, share in percent, and their
         order by share.
+    carried : dict
+        Names that come from other ranks, by component.
     edits, can_undo, can_redo
         Edits since the start, in words.
     selected : int
@@ -60,6 +64,7 @@ class State:
     start: int = OPENED
     result: Factorization | None = None
     names: tuple[str, ...] = ()
+    carried: Mapping[int, Carried] = field(default_factory=dict)
     held: tuple[bool, ...] = ()
     share: np.ndarray | None = None
     order: tuple[int, ...] = ()
