@@ -9,6 +9,7 @@ import pytest
 
 from nmfmerge import folder, nmf
 from nmfmerge.cli import main
+from nmfmerge.explore import saving
 from nmfmerge.explore import session as session_module
 from nmfmerge.explore.autosave import Autosave, AutosaveError
 from nmfmerge.explore.explorer import open_matrix, open_path
@@ -401,6 +402,47 @@ def test_what_is_saved_opens_again_with_its_names(opened, file):
     assert again.state.names == opened.state.names
     assert again.state.result.fitting_error == pytest.approx(opened.state.result.fitting_error)
     again.close()
+
+
+def test_a_saved_folder_has_what_fit_writes_and_its_edits(opened, file):
+    opened.go(4)
+    opened.edit("rename", 1, "glucose <b>")
+    done(opened)
+    opened.save("mine.nmf")
+    assert done(opened).kind == "done"
+    assert main(["fit", str(file), "-r", "4", "-o", str(file.parent / "fit.nmf")]) == 0
+    fit, mine = (
+        {f.relative_to(path).as_posix() for f in path.rglob("*") if f.is_file()}
+        for path in (file.parent / "fit.nmf", file.parent / "mine.nmf")
+    )
+    of_a_run = {f"figures/{name}.png" for name in ("merges", "singular-values", "starts")}
+    of_a_run |= {"merges.csv", "starts.csv"}
+    assert fit - of_a_run <= mine
+    assert mine - fit == {
+        "edits.py", "edits.npz", "path.npz", "path.csv", "figures/rank-path.png",
+    }  # fmt: skip
+    assert "Glucose &lt;b&gt;" in (file.parent / "mine.nmf" / "report.html").read_text("utf-8")
+    assert folder.not_ours(file.parent / "mine.nmf") == []
+
+
+def test_a_report_that_cannot_be_drawn_does_not_keep_the_fit_from_disk(opened, file, monkeypatch):
+    def fails(*_):
+        raise ArithmeticError("no such colour")
+
+    monkeypatch.setattr(saving, "pages", fails)
+    opened.save("mine.nmf")
+    note = done(opened)
+    assert "Drawing the report failed (no such colour)" in note.text
+    assert folder.is_fit(file.parent / "mine.nmf")
+
+
+def test_cancelling_a_save_leaves_the_report_out(opened, file, monkeypatch):
+    monkeypatch.setattr(Job, "cancelled", True)
+    opened.save("mine.nmf")
+    note = done(opened)
+    assert "Drawing the report was cancelled" in note.text
+    assert folder.is_fit(file.parent / "mine.nmf")
+    assert not (file.parent / "mine.nmf" / "report.html").exists()
 
 
 def test_what_is_saved_can_be_exported(opened, file):

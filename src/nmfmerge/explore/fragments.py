@@ -317,9 +317,8 @@ def files(session: Session, state: State) -> str:
         f'value="{escape(name)}" autocomplete="off" spellcheck="false"></label>'
         '<label class="check"><input type="checkbox" name="overwrite" id="overwrite"> replace a '
         'fit of this name</label><button type="submit" class="main">Save</button></form>'
-        f"<p class='hint'>In {escape(str(session.place.folder))}: factors as tables, and edits.py, "
-        "which repeats the edits. <code>nmfmerge report</code>, <code>compare</code> and "
-        "<code>merge</code> read it.</p>"
+        f"<p class='hint'>In {escape(str(session.place.folder))}: report.html, figures and tables, "
+        "as <code>nmfmerge fit</code> writes them, and edits.py, which repeats the edits.</p>"
         f"<h3>Open</h3><form data-action='open' class='line'><select name='name' id='open' "
         f"aria-label='File or fit to open'>{others}</select><button type='submit'>Open</button>"
         f"</form><h3>Edits of this solution</h3>"

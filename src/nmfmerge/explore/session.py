@@ -26,6 +26,7 @@ from nmfmerge.explore.job import Job, Worker
 from nmfmerge.explore.names import carried_names, given_names, with_names
 from nmfmerge.explore.place import Place
 from nmfmerge.explore.reduce import Overview
+from nmfmerge.explore.saving import report_or_nothing
 from nmfmerge.explore.state import OPENED, Extras, Note, State
 from nmfmerge.explore.words import change, edit_in_words, name_of
 from nmfmerge.export.of_fit import Exports
@@ -389,7 +390,7 @@ class Session:
     # ---- files
 
     def save(self, name: str, overwrite: bool = False) -> None:
-        """Save the solution as a folder that all commands read, with its edits as a script."""
+        """Save the solution as a folder like that of `nmfmerge fit`, with its edits as a script."""
         result = self.state.result
         if result is None:
             self._update(note=Note("There is no solution yet to save.", "error"))
@@ -401,10 +402,11 @@ class Session:
             check_output(path, replace=again)
             editor = self._editor_with_names()
             fit = Fit(editor.result(), self.data, self._about(editor), self.state.path)
+            drawn, why_not = report_or_nothing(fit, job)
             exports = Exports(fit)
-            write(path, fit, self._history(editor), exports=exports, replace=again)
+            write(path, fit, drawn | self._history(editor), exports=exports, replace=again)
             self.saved_as = name
-            return Note(f"Saved as {name} in {path.parent}.{exports.remarks}")
+            return Note(f"Saved as {name} in {path.parent}.{why_not}{exports.remarks}")
 
         self._run(f"Saving {name}", work)
 
