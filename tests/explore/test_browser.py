@@ -287,7 +287,7 @@ def test_a_foreign_page_cannot_reach_the_session(explorer, browser):
     foreign.close()
 
 
-def test_keys_do_what_buttons_do(page):
+def test_keys_do_what_buttons_do(page, explorer):
     go_to_rank(page, 4)
     page.keyboard.press("Escape")
     first = page.inner_text(".card.selected .name")
@@ -315,7 +315,29 @@ def test_keys_do_what_buttons_do(page):
     page.keyboard.press("Enter")
     note(page, "^Renamed .* to lactate")
     page.keyboard.press("Control+s")
-    assert page.is_visible("#folder")
+    assert str(explorer.session.place.folder) in note(page, "^Saved as .*nmf in ")
+
+
+def test_the_button_saves_and_the_page_asks_before_it_replaces(page, explorer):
+    here = explorer.session.place.folder
+    go_to_rank(page, 5)  # which has no note yet
+    page.click("header [data-action=save]")
+    name = re.match(r"Saved as (.+\.nmf) in ", note(page, "^Saved as "))[1]
+    assert folder.read(here / name).result.n_components == 5
+    assert (here / name / "report.html").is_file()
+    go_to_rank(page, 2)
+    page.click("[data-tab=files]")
+    page.fill("#folder", name)
+    page.press("#folder", "Enter")
+    page.wait_for_selector(".question")
+    page.click("text='Keep it'")
+    note(page, f"^{name} stays as it is")
+    page.fill("#folder", name)
+    page.press("#folder", "Enter")
+    page.click(".question .main")
+    note(page, f"^Saved as {name}")
+    assert folder.read(here / name).result.n_components == 2
+    assert page.locator(".question").count() == 0
 
 
 def test_zooming_one_view_zooms_all(page):

@@ -474,14 +474,131 @@ def test_the_saved_script_repeats_the_edits(opened, file, monkeypatch):
     assert namespace["result"].names == opened.state.result.names
 
 
-def test_a_fit_that_is_there_is_kept_unless_told_otherwise(opened, file):
+def test_saving_without_a_name_saves_and_says_where(opened, file):
+    opened.save()
+    assert done(opened).text == f"Saved as run.nmf in {file.parent}."
+    first = folder.read(file.parent / "run.nmf").result
+    np.testing.assert_array_equal(first.W, opened.state.result.W)
+    opened.edit("rename", 0, "glucose")
+    done(opened)
+    opened.save()
+    assert done(opened).text == f"Saved as run.nmf in {file.parent}."
+    assert folder.read(file.parent / "run.nmf").result.names[0] == "glucose"
+    assert opened.folders.proposed == "run.nmf"
+
+
+def test_an_edit_that_replaces_an_undone_one_is_saved_to_the_same_folder(opened, file):
+    opened.edit("rename", 0, "glucose")
+    done(opened)
+    opened.save()
+    done(opened)
+    opened.undo()
+    done(opened)
+    opened.edit("rename", 0, "fructose")
+    done(opened)
+    opened.save()
+    assert done(opened).text.startswith("Saved as run.nmf in")
+    assert folder.read(file.parent / "run.nmf").result.names[0] == "fructose"
+
+
+def test_another_rank_is_saved_to_a_folder_of_its_own(opened, file):
+    for rank, name in ((4, "run.nmf"), (3, "run-v2.nmf"), (4, "run.nmf")):
+        opened.go(rank)
+        opened.save()
+        assert done(opened).text == f"Saved as {name} in {file.parent}."
+        assert folder.read(file.parent / name).result.n_components == rank
+
+
+def test_a_later_session_goes_on_saving_to_the_folder_that_it_continues(opened, file):
+    opened.go(4)
+    opened.edit("rename", 0, "glucose")
+    done(opened)
+    opened.save()
+    done(opened)
+    opened.close()
+    later = open_path(file)
+    later.edit("rename", 1, "fructose")
+    done(later)
+    later.save()
+    assert done(later).text.startswith("Saved as run.nmf in")
+    assert folder.read(file.parent / "run.nmf").result.names[:2] == ("glucose", "fructose")
+    later.undo()
+    done(later)
+    later.close()
+    other = open_path(file)  # what was undone can be done again
+    other.save()
+    assert done(other).text.startswith("Saved as run.nmf in")
+    other.undo()
+    done(other)
+    other.edit("rename", 0, "other")
+    done(other)
+    other.close()
+    last = open_path(file)  # and now the saved edits are gone, but for the folder
+    last.save()
+    assert done(last).text.startswith("Saved as run-v2.nmf in")
+    assert folder.read(file.parent / "run.nmf").result.names[0] == "glucose"
+    last.close()
+
+
+def test_whatever_else_has_the_name_is_left_alone(opened, file):
+    here = file.parent
+    (here / "run.nmf").mkdir()
+    (here / "run.nmf" / "notes.txt").write_text("years of work")
+    (here / "run-v2.nmf").write_text("a file")
+    folder.write(here / "run-v3.nmf", folder.Fit(opened.state.result, opened.data))
+    opened.save()
+    assert done(opened).text == f"Saved as run-v4.nmf in {here}."
+    assert (here / "run.nmf" / "notes.txt").read_text() == "years of work"
+    assert (here / "run-v2.nmf").read_text() == "a file"
+
+
+def test_the_opened_fit_is_never_replaced_unasked(opened, file):
     opened.save("mine.nmf")
-    assert done(opened).kind == "done"
-    opened.saved_as = None
+    done(opened)
+    opened.close()
+    again = open_path(file.parent / "mine.nmf")
+    before = (file.parent / "mine.nmf" / "factors.npz").read_bytes()
+    again.save()
+    assert done(again).text.startswith("Saved as mine-v2.nmf in")
+    again.save("mine.nmf")
+    assert done(again).kind == "error"
+    assert again.state.note.replacing == "mine.nmf"
+    assert (file.parent / "mine.nmf" / "factors.npz").read_bytes() == before
+    again.close()
+
+
+def test_before_another_fit_is_replaced_the_page_asks(opened, file):
+    folder.write(file.parent / "mine.nmf", folder.Fit(opened.state.result, opened.data))
+    opened.go(3)
     opened.save("mine.nmf")
-    assert done(opened).kind == "error"
+    note = done(opened)
+    assert note.text == "mine.nmf holds another fit: replace it, or choose another name."
+    assert opened.state.note.replacing == "mine.nmf"
+    opened.keep()
+    assert opened.state.note.text == "mine.nmf stays as it is."
+    assert folder.read(file.parent / "mine.nmf").result.n_components != 3
+    opened.save("mine.nmf")
+    done(opened)
     opened.save("mine.nmf", overwrite=True)
-    assert done(opened).kind == "done"
+    assert done(opened).text.startswith("Saved as mine.nmf in")
+    assert folder.read(file.parent / "mine.nmf").result.n_components == 3
+
+
+@pytest.mark.parametrize(
+    ("title", "first", "second"),
+    [
+        ("run", "run.nmf", "run-v2.nmf"),
+        ("run.nmf", "run.nmf", "run-v2.nmf"),
+        ("run-v2.nmf", "run.nmf", "run-v2.nmf"),
+        ("2026-05-12", "2026-05-12.nmf", "2026-05-12-v2.nmf"),
+        ("a/b: c", "a-b- c.nmf", "a-b- c-v2.nmf"),
+        ("...", "solution.nmf", "solution-v2.nmf"),
+    ],
+)
+def test_names_to_save_as_can_be_used(tmp_path, title, first, second):
+    names = saving.names_for(title)
+    assert (next(names), next(names)) == (first, second)
+    assert Place(tmp_path).file(first).name == first
 
 
 @pytest.mark.parametrize("name", ["../mine.nmf", "/tmp/mine.nmf", "", ".mine", "a/b"])
@@ -496,8 +613,11 @@ def test_other_files_are_never_replaced(opened, file):
     (file.parent / "thesis").mkdir()
     (file.parent / "thesis" / "chapter.tex").write_text("years of work")
     for name in ("thesis", "run.npy"):
-        opened.save(name, overwrite=True)
-        assert done(opened).kind == "error"
+        for overwrite in (False, True):
+            opened.save(name, overwrite)
+            note = done(opened)
+            assert note.kind == "error"
+            assert " -o" not in note.text  # which is for the command line
     assert (file.parent / "thesis" / "chapter.tex").read_text() == "years of work"
     assert np.load(file).shape == (60, 90)
 

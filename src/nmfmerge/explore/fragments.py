@@ -68,7 +68,7 @@ def main_buttons(state: State) -> str:
         button("↷ Redo", "redo", title="Do it again (Ctrl Shift Z)", on=state.can_redo),
         button("Polish", "polish", on=here,
                title="Fit all components that are not held until they rest (P)"),
-        button("Save", "tab", "files", title="Save or open (Ctrl S)", kind="main"),
+        button("Save", "save", title="Save (Ctrl S)", kind="main", on=here),
     ])  # fmt: skip
 
 
@@ -304,21 +304,35 @@ def _last(view: View, F: np.ndarray, colour: str) -> str:
     return thumbs(side, drawn, colour, [len(F) - 1])[0]
 
 
+def _question(state: State) -> str:
+    """Whether to replace a fit, where that must be asked."""
+    name = "" if state.note is None else state.note.replacing
+    if not name:
+        return ""
+    return (
+        f"<div class='question' role='alert'><p><b>{escape(name)}</b> holds another fit. "
+        "Replace it? It cannot be brought back.</p><p>"
+        + button("Replace it", "save", name, True, kind="main")
+        + button("Keep it", "keep")
+        + "</p></div>"
+    )
+
+
 def files(session: Session, state: State) -> str:
     """Edits so far, saving, and opening another file."""
     edits = "".join(f"<li>{escape(text)}</li>" for text in state.edits)
-    name = session.saved_as or f"{session.data.name}-edited.nmf"
     others = "".join(
         f'<option value="{escape(name)}">{escape(name)}</option>'
         for name in session.place.openable()
     )
     return (
-        '<h3>Save</h3><form data-action="save"><label>Folder name <input id="folder" name="folder" '
-        f'value="{escape(name)}" autocomplete="off" spellcheck="false"></label>'
-        '<label class="check"><input type="checkbox" name="overwrite" id="overwrite"> replace a '
-        'fit of this name</label><button type="submit" class="main">Save</button></form>'
-        f"<p class='hint'>In {escape(str(session.place.folder))}: report.html, figures and tables, "
-        "as <code>nmfmerge fit</code> writes them, and edits.py, which repeats the edits.</p>"
+        f"{_question(state)}<h3>Save as</h3>"
+        '<form data-action="save" class="line"><input id="folder" name="folder" '
+        f'aria-label="Name of the folder" value="{escape(session.folders.proposed)}" '
+        'autocomplete="off" spellcheck="false"><button type="submit">Save as</button></form>'
+        f"<p class='hint'>A folder in {escape(str(session.place.folder))} with report.html, "
+        "figures and tables, as <code>nmfmerge fit</code> writes them, and edits.py, which repeats "
+        "the edits. The button Save, or Ctrl S, saves to the same folder again.</p>"
         f"<h3>Open</h3><form data-action='open' class='line'><select name='name' id='open' "
         f"aria-label='File or fit to open'>{others}</select><button type='submit'>Open</button>"
         f"</form><h3>Edits of this solution</h3>"

@@ -16,7 +16,6 @@ window.explorer = (() => {
     "missing", "files", "caption"];
 
   function send(action, args = [], fields = {}) {
-    if (action === "tab") return tab(args[0]);
     if (shown) shown.action = JSON.stringify({ n: ++count, action, args, fields });
   }
 
@@ -52,6 +51,7 @@ window.explorer = (() => {
         .find((element) => element.dataset.args === given);
       if (again) again.focus({ preventScroll: true });
     }
+    if (part === "files" && place.querySelector(".question")) tab("files");
     if (part === "slider" && shown) show("rank", shown.rank);
     if (part === "cards" && shown) select(shown.selected);
   }
@@ -114,7 +114,7 @@ window.explorer = (() => {
     const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
     if (document.querySelector("dialog[open]") || event.altKey) return;
     if (event.ctrlKey || event.metaKey) {
-      if (key === "s") tab("files");
+      if (key === "s") send("save");
       else if (typing && event.target.type !== "range") return;
       else if (key === "z") send(event.shiftKey ? "redo" : "undo");
       else if (key === "y") send("redo");

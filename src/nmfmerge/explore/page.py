@@ -267,7 +267,8 @@ class Page:
             "redo": session.redo,
             "cancel": session.cancel,
             "path": lambda n_max: session.find_path(int(n_max)),
-            "save": lambda folder, overwrite=False: session.save(str(folder), bool(overwrite)),
+            "save": lambda folder=None, overwrite=False: session.save(folder, bool(overwrite)),
+            "keep": session.keep,
             "open": lambda name: self.explorer.open(str(name)),
         }
         try:

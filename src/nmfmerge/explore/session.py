@@ -26,11 +26,11 @@ from nmfmerge.explore.job import Job, Worker
 from nmfmerge.explore.names import carried_names, given_names, with_names
 from nmfmerge.explore.place import Place
 from nmfmerge.explore.reduce import Overview
-from nmfmerge.explore.saving import report_or_nothing
+from nmfmerge.explore.saving import Folders, report_or_nothing
 from nmfmerge.explore.state import OPENED, Extras, Note, State
 from nmfmerge.explore.words import change, edit_in_words, name_of
 from nmfmerge.export.of_fit import Exports
-from nmfmerge.folder import Fit, check_output, write
+from nmfmerge.folder import Fit, FolderError, check_output, is_fit, write
 from nmfmerge.metrics import next_merges, shares
 from nmfmerge.origin import now, versions
 from nmfmerge.ranks import RankPath, rank_path
@@ -83,7 +83,7 @@ class Session:
         self.state = State(group=next(iter(self.groupings), ""))
         self.starts: dict[int, Factorization] = {} if start is None else {OPENED: start}
         self.editors: dict[int, Editor] = {}
-        self.saved_as: str | None = None
+        self.folders = Folders(self.place, self.title, data.name)
         self._restored = ""  # what the page says when the first work of a session is done
         self._words: dict[int, list[str]] = {}  # of the edits of each start, also those undone
         self._looked_at: Factorization | None = None  # the last one whose extras were looked for
@@ -389,26 +389,45 @@ class Session:
 
     # ---- files
 
-    def save(self, name: str, overwrite: bool = False) -> None:
-        """Save the solution as a folder like that of `nmfmerge fit`, with its edits as a script."""
-        result = self.state.result
-        if result is None:
+    def save(self, name: str | None = None, overwrite: bool = False) -> None:
+        """Save the solution as a folder like that of `nmfmerge fit`, with its edits as a script.
+
+        Without a name it goes where it was saved before, or to a new folder. Nothing is lost by
+        that: a folder is replaced only by what continues it. Before another fit is replaced the
+        page asks, unless told to ``overwrite``.
+        """
+        if self.state.result is None:
             self._update(note=Note("There is no solution yet to save.", "error"))
             return
 
         def work(job: Job) -> Note:
-            path = self.place.file(name)
-            again = overwrite or name == self.saved_as
-            check_output(path, replace=again)
             editor = self._editor_with_names()
-            fit = Fit(editor.result(), self.data, self._about(editor), self.state.path)
-            drawn, why_not = report_or_nothing(fit, job)
-            exports = Exports(fit)
-            write(path, fit, drawn | self._history(editor), exports=exports, replace=again)
-            self.saved_as = name
-            return Note(f"Saved as {name} in {path.parent}.{why_not}{exports.remarks}")
+            start = self.state.start
+            chosen = self.folders.free(editor, start) if name is None else name
+            path = self.place.file(chosen)
+            if not overwrite and is_fit(path) and not self.folders.is_ours(chosen, editor, start):
+                question = f"{chosen} holds another fit: replace it, or choose another name."
+                return Note(question, "error", replacing=chosen)
+            return self._write(path, editor, job)
 
-        self._run(f"Saving {name}", work)
+        self._run(f"Saving {'the solution' if name is None else name}", work)
+
+    def keep(self) -> None:
+        """Do not replace the fit that the page has asked about."""
+        if self.state.note is not None and self.state.note.replacing:
+            self.say(Note(f"{self.state.note.replacing} stays as it is."))
+
+    def _write(self, path: Path, editor: Editor, job: Job) -> Note:
+        try:
+            check_output(path, replace=True)
+        except FolderError as error:
+            raise FolderError(str(error).replace(" with -o", "")) from error
+        fit = Fit(editor.result(), self.data, self._about(editor), self.state.path)
+        drawn, why_not = report_or_nothing(fit, job)
+        exports = Exports(fit)
+        write(path, fit, drawn | self._history(editor), exports=exports, replace=True)
+        self.folders.saved(path.name, self.state.start)
+        return Note(f"Saved as {path.name} in {path.parent}.{why_not}{exports.remarks}")
 
     def _editor_with_names(self) -> Editor:
         """The editor with the names that are shown; those of other ranks as edits of a copy."""

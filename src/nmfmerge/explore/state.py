@@ -22,6 +22,7 @@ class Note:
 
     text: str
     kind: str = "done"  # or "error"
+    replacing: str = ""  # a folder with another fit, if the page asks whether to replace it
 
 
 @dataclass(frozen=True, eq=False)
