@@ -147,7 +147,7 @@ def test_a_walk_from_a_file_to_a_saved_fit_and_back(page, explorer):
     # a recovered feature is shown before it is added
     page.click("[data-tab=missing]")
     page.click("text='Add it'")
-    note(page, "^Added 1")
+    note(page, "^Added a missing feature: .* Polish")
     assert n_components(page) == 7
 
     # hold, polish, rename

@@ -1,5 +1,6 @@
 """The session, without a page and without a browser."""
 
+import re
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -108,7 +109,10 @@ def test_every_edit_tells_the_error_before_and_after_and_can_be_undone(session, 
     note = done(session)
     assert note.kind == "done", note.text
     first, second = before.result.fitting_error, session.state.result.fitting_error
-    assert f"fitting error {first:.4g} % → {second:.4g} %" in note.text
+    if f"{first:.4g}" == f"{second:.4g}":
+        assert f"fitting error {second:.4g} %, unchanged" in note.text
+    else:
+        assert f"fitting error {first:.4g} % → {second:.4g} %" in note.text
     assert session.state.can_undo
     assert len(session.state.edits) == 1
     session.undo()
@@ -133,6 +137,22 @@ def test_edits_are_told_with_the_names_they_had(session):
     session.redo()
     done(session)
     assert session.state.edits[-1] == "Held Component 2"
+
+
+def test_adding_says_what_to_do_next_whether_or_not_the_error_changes(session, page_of):
+    session.edit("add", 1)
+    text = done(session).text
+    assert re.match(r"Added a missing feature: fitting error .* %.*\. Polish \(P\) to fit it", text)
+    assert session.state.edits == ("Added a missing feature",)
+    assert "Polish (P) after it" in page_of(session).shown.missing
+
+
+def test_a_feature_that_the_fit_lacks_entirely_is_told_in_words(session, page_of):
+    session._update(extras=replace(session.state.extras, values=np.array([np.inf, np.inf, 1.0])))
+    text = page_of(session).shown.missing
+    assert "The fit has <b>nothing</b> of it." in text
+    assert "after it come ∞, 1." in text
+    assert "inf" not in text
 
 
 def test_holding_twice_releases(session):

@@ -284,18 +284,25 @@ def missing(state: State, left: View, right: View) -> str:
     if found is None or len(found.H) == 0:
         return "<p class='hint'>There is nothing left to recover.</p>"
     first, *others = state.extras.values.tolist()
-    after = ", ".join(f"{value:.3g}" for value in others)
+    after = ", ".join(_times(value, 3) for value in others)
+    much = f"The data have <b>{_times(first, 4)}</b> times as much of it as the fit."
     rows = _last(left, np.vstack([state.result.W.T, found.W.T]), "rows")
     columns = _last(right, np.vstack([state.result.H, found.H]), "columns")
     return (
         "<p class='hint'>The strongest feature that the data have and the solution lacks.</p>"
-        f"<p><b>{first:.4g}</b> times as much of it in the data as in the fit</p>"
+        f"<p>{much if np.isfinite(first) else 'The fit has <b>nothing</b> of it.'}</p>"
         f"<figure>{rows}<figcaption>{escape(left.label)}</figcaption></figure>"
         f"<figure>{columns}<figcaption>{escape(right.label)}</figcaption></figure>"
         f"<p>{button('Add it', 'add', 1, title='Add (A)', kind='main')}</p>"
-        f"<p class='hint'>Those numbers are generalized singular values; after this one come "
-        f"{after or 'no more'}. Near 1 nothing is missing. Polish after adding.</p>"
+        "<p class='hint'>Adding alone hardly changes the fitting error. Polish (P) after it to see "
+        "what the new component is worth; Undo takes both back.</p>"
+        f"<p class='hint'>This number is a generalized singular value; after it come "
+        f"{after or 'no more'}.</p>"
     )
+
+
+def _times(value: float, digits: int) -> str:
+    return f"{value:.{digits}g}" if np.isfinite(value) else "∞"
 
 
 def _last(view: View, F: np.ndarray, colour: str) -> str:

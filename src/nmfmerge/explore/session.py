@@ -28,7 +28,7 @@ from nmfmerge.explore.place import Place
 from nmfmerge.explore.reduce import Overview
 from nmfmerge.explore.saving import Folders, report_or_nothing
 from nmfmerge.explore.state import OPENED, Extras, Note, State
-from nmfmerge.explore.words import change, edit_in_words, name_of
+from nmfmerge.explore.words import NEXT, change, edit_in_words, name_of
 from nmfmerge.export.of_fit import Exports
 from nmfmerge.folder import Fit, FolderError, check_output, is_fit, write
 from nmfmerge.metrics import next_merges, shares
@@ -294,8 +294,9 @@ class Session:
                 n = len(editor.edits)
                 self._words[start] = [*self._in_words(start, editor)[: n - 1], title]
             stopped = " (stopped early)" if job.cancelled else ""
-            note = Note(f"{title}{stopped}: {change(before, editor.result())}")
-            return self._keep(editor, note)
+            text = f"{title}{stopped}: {change(before, editor.result())}"
+            advice = f". {NEXT[name]}" if name in NEXT else ""
+            return self._keep(editor, Note(text + advice))
 
         self._run(doing, work, reshow=True)
 
@@ -339,7 +340,8 @@ class Session:
             self._autosave.keep(self.state.start, editor, self._words[self.state.start])
         except OSError as error:
             reason = error.strerror or error
-            return Note(f"{note.text}. Edits could not be kept on disk: {reason}", "error")
+            text = f"{note.text.rstrip('.')}. Edits could not be kept on disk: {reason}"
+            return Note(text, "error")
         return note
 
     def _restore(self, autosave: Autosave) -> Note | None:
