@@ -367,24 +367,83 @@ def test_zooming_one_view_zooms_all(page):
     assert after[4] != before[4]
 
 
+def sideways(page):
+    """What is wider than its place, but for the strip of components, which scrolls."""
+    return page.evaluate(
+        "[document.documentElement, ...document.querySelectorAll('header, main > section, .panel')]"
+        ".filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.className || e.tagName)"
+    )
+
+
+TABS = ("ranks", "merge", "missing", "files")
+
+
 @pytest.mark.parametrize("width", [1280, 1920])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_everything_fits_the_window_in_light_and_dark(browser, explorer, width, scheme):
     page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
     page.goto(explorer.address)
     page.wait_for_selector(".card", timeout=WAIT)
-    for name in ("ranks", "merge", "missing", "files"):
+    for name in TABS:
         page.click(f"[data-tab={name}]")
-        sideways = page.evaluate(
-            "[document.documentElement, ...document.querySelectorAll('main > section')]"
-            ".filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.className)"
-        )
-        assert sideways == [], name
+        assert sideways(page) == [], name
     assert page.evaluate("document.documentElement.scrollHeight") <= 800
     paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
     light = np.mean([int(value) for value in re.findall(r"\d+", paper)[:3]]) > 128
     assert light == (scheme == "light")
     page.close()
+
+
+@pytest.mark.parametrize("width", [390, 600, 820, 1100])
+def test_a_narrow_page_has_its_heading_on_one_line_and_save_in_sight(browser, explorer, width):
+    page = browser.new_page(viewport={"width": width, "height": 800})
+    page.goto(explorer.address)
+    page.wait_for_selector(".card", timeout=WAIT)
+    for name in TABS:
+        page.click(f"[data-tab={name}]")
+        assert sideways(page) == [], name
+    for place in ("0", "document.documentElement.scrollHeight"):
+        page.evaluate(f"scrollTo(0, {place})")
+        box = page.locator("header [data-action=save]").bounding_box()
+        assert 0 <= box["x"] <= width - box["width"]
+        assert 0 <= box["y"] <= 200
+    heading = page.locator("#heading").bounding_box()
+    assert heading["height"] < 50  # the name and one line of numbers
+    for plot in page.locator(".profiles > div, .maps > div").all():
+        box = plot.bounding_box()
+        assert box["width"] > 180
+        assert 150 < box["height"] < 500
+    page.close()
+
+
+def test_selecting_on_a_narrow_page_moves_the_strip_and_not_the_page(browser, explorer):
+    page = browser.new_page(viewport={"width": 390, "height": 800})
+    page.goto(explorer.address)
+    page.wait_for_selector(".card", timeout=WAIT)
+    go_to_rank(page, 5)
+    page.keyboard.press("Escape")
+    page.evaluate("scrollTo(0, 700)")
+    for _ in range(3):
+        page.keyboard.press("ArrowDown")
+    page.wait_for_function("document.getElementById('cards').scrollLeft > 200")
+    assert page.evaluate("scrollY") == 700
+    page.close()
+
+
+def test_a_finger_on_a_figure_scrolls_the_page(browser, explorer):
+    phone = {"width": 390, "height": 800}
+    context = browser.new_context(viewport=phone, has_touch=True, is_mobile=True)
+    page = context.new_page()
+    page.goto(explorer.address)
+    page.wait_for_selector(".card", timeout=WAIT)
+    page.wait_for_selector("[data-ready=yes]", state="attached")
+    active = page.evaluate(
+        "Bokeh.documents[0].roots().flatMap(plot => plot.toolbar.tools)"
+        ".filter(tool => tool.active && tool.event_types.includes('pan')).length"
+    )
+    assert active == 0
+    assert page.is_visible(".touch")
+    context.close()
 
 
 @pytest.fixture(scope="module")

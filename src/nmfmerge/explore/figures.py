@@ -297,6 +297,7 @@ class Curves:
             plot.scatter("rank", name, source=self.suggested, size=13, fill_alpha=0,
                          line_width=2.2).tags = ["columns"]  # fmt: skip
             plot.yaxis.axis_label = label
+            plot.y_range.range_padding = 0.25  # room for the rings
             plot.toolbar.active_drag = None
             plot.toolbar.active_scroll = None
             plot.add_tools(

@@ -64,8 +64,10 @@ def main_buttons(state: State) -> str:
     """Undo, redo, polish and save."""
     here = state.result is not None
     return "".join([
-        button("↶ Undo", "undo", title="Take the last edit back (Ctrl Z)", on=state.can_undo),
-        button("↷ Redo", "redo", title="Do it again (Ctrl Shift Z)", on=state.can_redo),
+        button("↶<span> Undo</span>", "undo", on=state.can_undo,
+               title="Take the last edit back (Ctrl Z)"),
+        button("↷<span> Redo</span>", "redo", on=state.can_redo,
+               title="Do it again (Ctrl Shift Z)"),
         button("Polish", "polish", on=here,
                title="Fit all components that are not held until they rest (P)"),
         button("Save", "save", title="Save (Ctrl S)", kind="main", on=here),
@@ -78,9 +80,9 @@ def cards(state: State, rows: list[str], columns: list[str]) -> str:
         return "<p class='hint'>Components appear here when the first fits are done.</p>"
     return "".join(
         f'<button type="button" class="card" data-action="select" data-args="[{i}]">'
-        f'<span class="name"{_whence(state, i)}>{escape(state.names[i])}{_held(state, i)}</span>'
-        f'<span class="share">{percent(round(state.share[i], 2))}</span>'
-        f"{rows[i]}{columns[i]}</button>"
+        f'<span class="head"><span class="name"{_whence(state, i)}>{escape(state.names[i])}'
+        f'{_held(state, i)}</span><span class="share">{percent(round(state.share[i], 2))}</span>'
+        f"</span>{rows[i]}{columns[i]}</button>"
         for i in state.order
     )
 
@@ -113,7 +115,8 @@ def tools(session: Session, state: State) -> str:
         f'<form data-action="rename" data-args="[{i}]"><input id="name" name="name" maxlength="60" '
         f'value="{escape(state.names[i])}" aria-label="Name of the component" autocomplete="off">'
         f'<button type="submit" title="Rename (R, then Enter)">Rename</button></form>'
-        f'<span class="share">{percent(round(state.share[i], 2))} of the fit</span>'
+        f'<span class="share">{percent(round(state.share[i], 2))}<span class="of"> of the fit'
+        "</span></span>"
         + _grouping(session, state)
         + button(hold, "hold", i, title="Keep it as it is when the rest is polished (H)")
         + button("Split", "split", i, title="Split it in two (S)")
@@ -130,7 +133,8 @@ def _grouping(session: Session, state: State) -> str:
         "</option>"
         for name in session.groupings
     )
-    return f'<label>cells by <select id="group" data-choose="group">{options}</select></label>'
+    choice = f'<select id="group" data-choose="group">{options}</select>'
+    return f'<label class="by">cells by {choice}</label>'
 
 
 def slider(state: State) -> str:
@@ -296,7 +300,7 @@ def missing(state: State, left: View, right: View) -> str:
         f"<p>{button('Add it', 'add', 1, title='Add (A)', kind='main')}</p>"
         "<p class='hint'>Adding alone hardly changes the fitting error. Polish (P) after it to see "
         "what the new component is worth; Undo takes both back.</p>"
-        f"<p class='hint'>This number is a generalized singular value; after it come "
+        f"<p class='hint'>Its generalized singular value is {_times(first, 4)}; after it come "
         f"{after or 'no more'}.</p>"
     )
 

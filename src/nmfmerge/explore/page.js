@@ -61,8 +61,16 @@ window.explorer = (() => {
       const chosen = card.dataset.args === `[${i}]`;
       card.classList.toggle("selected", chosen);
       card.setAttribute("aria-pressed", chosen);
-      if (chosen) card.scrollIntoView({ block: "nearest" });
+      if (chosen) reveal(card);
     }
+  }
+
+  // Scroll the list of components to one of them: never the page, where they are a strip.
+  function reveal(card) {
+    const list = document.getElementById("cards");
+    if (getComputedStyle(list).display === "flex") {
+      list.scrollLeft = card.offsetLeft - (list.clientWidth - card.offsetWidth) / 2;
+    } else card.scrollIntoView({ block: "nearest" });
   }
 
   function tab(name) {
@@ -163,8 +171,19 @@ window.explorer = (() => {
     if (shown) shown.dark = dark;
   }
 
+  // A finger that moves over a figure scrolls the page; two fingers zoom.
+  function touch() {
+    if (!matchMedia("(pointer: coarse)").matches) return;
+    for (const plot of Bokeh.documents[0].roots()) {
+      for (const tool of plot.toolbar.tools) {
+        if (tool.active && tool.event_types.includes("pan")) tool.active = false;
+      }
+    }
+  }
+
   function ready(model) {
     shown = model;
+    touch();
     for (const part of parts) show(part, shown[part]);
     show("rank", shown.rank);
     paint();

@@ -203,8 +203,9 @@ class Page:
         assert self._drawn.result is not None
         self.maps.show(self._drawn.result)
         self.shown.caption = (
-            f"{self.maps.note}Drag to zoom, scroll over an axis to zoom along it: all views move "
-            "together. Double click shows everything."
+            f"{self.maps.note}<span class='mouse'>Drag to zoom, scroll over an axis to zoom along "
+            "it: all views move together. Double click shows everything.</span>"
+            "<span class='touch'>Pinch to zoom: all views move together.</span>"
         )
 
     def _profiles(self) -> None:
