@@ -1,7 +1,10 @@
-"""How often criteria find the rank of generated data: ours, and those that people use now."""
+"""How often the rank of generated data is found: by our assessment, and by what people use now.
+
+``python -m benchmarks rank_choice [SEEDS] [JOBS]``: seeds as "2,3,4". Thresholds were chosen with
+seeds 0 and 1.
+"""
 
 import warnings
-from dataclasses import replace
 from time import process_time
 
 import numpy as np
@@ -11,143 +14,93 @@ from scipy.spatial.distance import squareform
 from sklearn.metrics import silhouette_score
 
 from benchmarks.common import load, store
-from nmfmerge import datasets, metrics, nmf, rank_path
-from nmfmerge.suggest import (
-    Evidence,
-    Suggestion,
-    error_knee,
-    last_stable,
-    penalty_gap,
-    penalty_levels,
-    suggest,
-)
+from benchmarks.rank_sets import CHOSEN_ON, cases
+from nmfmerge import metrics, nmf, rank_path
+from nmfmerge.assessment import Evidence, assess, last_bend, last_stable, noise_floor
 
 N_MAX = 20  # of every path, whatever the rank
 STARTS = 10  # random starts for each rank, for what people use now
 SILHOUETTE = 0.8  # the usual threshold
-OURS = {
-    "knee of log error": error_knee,
-    "gap of merge penalty": penalty_gap,
-    "two levels of merge penalty": penalty_levels,
-    "stable in split halves": last_stable,
-}
 
 
-def cases(seeds):
-    """Yield kind, rank, noise, overlap, seed and X."""
-    for seed in range(seeds):
-        for noise in (0.01, 0.05, 0.15):
-            for overlap in (0.3, 0.6):
-                for rank in (3, 6, 10):
-                    yield "Gaussian", rank, noise, overlap, seed, bumps(rank, overlap, noise, seed)
-        for noise in (0.01, 0.05, 0.2):
-            for overlap in (0.2, 0.8):
-                for rank in (4, 8, 12):
-                    data = datasets.lcms_like(
-                        100, 150, rank, coelution=overlap, noise=noise, random_state=seed
-                    )
-                    yield "LC-MS", rank, noise, overlap, seed, data.X
-        for noise in (0.0, 0.1, 0.3):
-            for notes in ("EDCDEEE", "EDCFGDEC", "CDEFGABAGFEDC"):
-                data = datasets.melody(65, 120, notes=notes, noise=noise, random_state=seed)
-                yield "melody", data.n_components, noise, 0.0, seed, data.X
-
-
-def bumps(rank, overlap, noise, seed, shape=(80, 100)):
-    """Gaussian features: bumps as wide as ``overlap`` of their distance, two of them in each H."""
-    rng = np.random.default_rng(seed)
-
-    def side(p):
-        centres, width = (np.arange(rank) + 0.5) * p / rank, overlap * p / rank
-        return np.exp(-0.5 * ((np.arange(p)[:, None] - centres) / width) ** 2)
-
-    W = side(shape[0]) * rng.uniform(0.5, 1.5, rank)
-    H = side(shape[1])
-    H = H[:, rng.permutation(rank)] + 0.6 * H[:, rng.permutation(rank)]
-    X = W @ H.T
-    return np.maximum(X + noise * X.max() * rng.standard_normal(X.shape), 0)
-
-
-def main(seeds="3", jobs="1"):
+def main(seeds="2,3,4", jobs="1"):
     """Judge every criterion on every data set, ``jobs`` at once; keep what is stored already."""
+    seeds = [int(seed) for seed in seeds.split(",")]
     rows = (load("rank_choice") or {"rows": []})["rows"]
     known = {_key(row) for row in rows}
-    missing = [case for case in cases(int(seeds)) if case[:5] not in known]
-    rows += Parallel(n_jobs=int(jobs))(delayed(judge)(*case) for case in missing)
+    missing = [case for case in cases(seeds) if case[:4] not in known]
+    rows += Parallel(n_jobs=int(jobs))(
+        delayed(judge)(*case, with_starts=case[3] == seeds[0]) for case in missing
+    )
     store("rank_choice", {"n_max": N_MAX, "starts": STARTS, "rows": rows})
     print(table())
     print(confidence_table())
 
 
 def _key(row):
-    return tuple(row[name] for name in ("kind", "rank", "noise", "overlap", "seed"))
+    return tuple(row[name] for name in ("kind", "rank", "what", "seed"))
 
 
-def judge(kind, rank, noise, overlap, seed, X):
+def judge(kind, rank, what, seed, X, with_starts):
     """What criteria look at on one data set, and what those over random starts say."""
     warnings.simplefilter("ignore")
     began = process_time()
-    path = rank_path(X, N_MAX, stability=True)
+    path = rank_path(X, min(N_MAX, *X.shape), stability=True)
     path_seconds = process_time() - began
-    began = process_time()
-    over_random_starts = over_starts(X)
-    starts_seconds = process_time() - began
-    print(kind, rank, noise, overlap, seed, flush=True)
-    return {
-        "kind": kind, "rank": rank, "noise": noise, "overlap": overlap, "seed": seed,
-        "shape": list(X.shape),
-        "errors": path.fitting_errors.tolist(),
-        "penalties": path.penalties[1:].tolist(),
-        "stability": path.stability.tolist(),
-        "over starts": over_random_starts,
-        "path seconds": path_seconds,
-        "starts seconds": starts_seconds,
-    }  # fmt: skip
+    print(kind, rank, what, seed, flush=True)
+    row = {"kind": kind, "rank": rank, "what": what, "seed": seed, "path seconds": path_seconds}
+    row["evidence"] = path.evidence().as_record()
+    if with_starts:
+        row["over starts"] = over_starts(X)
+    return row
 
 
 def answers(row):
-    """What each criterion says of a stored data set, and the confidence of our suggestion."""
-    ranks, errors = np.arange(1, N_MAX + 1), np.array(row["errors"])
-    evidence = Evidence(
-        ranks, errors, np.array([np.nan, *row["penalties"]]), np.array(row["stability"])
-    )
-    first = next(iter(suggest(evidence)), Suggestion(-99, "", "none"))
-    quick = replace(evidence, stability=np.full(len(ranks), np.nan))
+    """The rank that each criterion finds on a stored data set."""
+    evidence = Evidence.from_record(row["evidence"])
+    floor = noise_floor(evidence.usable())
     found = {
-        "**`path.suggest()`, stability measured**": first.rank,
-        "**`path.suggest()`**": suggest(quick)[0].rank,
+        "**`path.assess()`, stability measured**": assess(evidence).rank,
+        "**`path.assess()`**": assess(without_stability(evidence)).rank,
+        "residual is noise": None if floor is None else floor.first,
+        "last bend of error and merge penalty": last_bend(evidence.usable()),
+        "stable in split halves": last_stable(evidence.usable()),
+        "knee of error": knee(evidence.ranks, evidence.errors),
+        "drop above white noise": above_noise(evidence),
     }
-    found |= {name: criterion(evidence) for name, criterion in OURS.items()}
-    found["knee of error"] = knee(ranks, errors)
-    for name, gains in (
-        ("drop above white noise", -np.diff(errors)),
-        ("merge penalty above white noise", np.array(row["penalties"])),
-    ):
-        found[name] = above_noise(ranks, errors, row["shape"], gains)
-    return found | row["over starts"], first.confidence
+    return found | row.get("over starts", {})
+
+
+def without_stability(evidence):
+    """The same evidence without the fits of halves of the data."""
+    unknown = np.full(len(evidence.ranks), np.nan)
+    return Evidence(
+        evidence.ranks, evidence.errors, evidence.penalties, evidence.structure, unknown,
+        evidence.shape,
+    )  # fmt: skip
 
 
 def knee(ranks, errors):
     """The rank farthest below the line between the ends of the error curve."""
-    fall = (errors[0] - errors) / (errors[0] - errors[-1])
+    fall = (errors[0] - errors) / max(errors[0] - errors[-1], 1e-300)
     return int(ranks[np.argmax(fall - np.linspace(0, 1, len(ranks)))])
 
 
-def above_noise(ranks, errors, shape, gains):
+def above_noise(evidence):
     """The last rank, after the lowest, that gains more than the largest component of white noise.
 
     σ²(√m + √n)² is the square of the largest singular value of noise of variance σ².
     """
-    m, n = shape
-    freedom = m * n - ranks * (m + n - ranks)
+    (m, n), ranks, errors = evidence.shape, evidence.ranks, evidence.errors
+    freedom = np.maximum(m * n - ranks * (m + n - ranks), 1)
     edge = errors / freedom * (np.sqrt(m) + np.sqrt(n)) ** 2
-    above = gains > edge[1:]
+    above = -np.diff(errors) > edge[1:]
     return int(ranks[1:][above][-1]) if above.any() else int(ranks[0])
 
 
 def over_starts(X):
     """Cophenetic correlation, dispersion and silhouette over random starts at each rank."""
-    ranks = np.arange(2, N_MAX + 1)
+    ranks = np.arange(2, min(N_MAX, *X.shape) + 1)
     measured = np.array([_agreement(X, int(r)) for r in ranks])
     cophenetic, dispersion, silhouette = measured.T
     stable = silhouette >= SILHOUETTE
@@ -190,41 +143,66 @@ def _silhouette(Ws):
 def table(stored=None):
     """How often each criterion is right, and within one, as Markdown."""
     rows = (stored or load("rank_choice"))["rows"]
-    kinds = list(dict.fromkeys(row["kind"] for row in rows))
-    most = {kind: max(row["noise"] for row in rows if row["kind"] == kind) for kind in kinds}
-    noisy = np.array([row["noise"] == most[row["kind"]] for row in rows])
-    groups = {"all": np.full(len(rows), True)}
-    groups |= {kind: np.array([row["kind"] == kind for row in rows]) for kind in kinds}
-    groups |= {"little noise": ~noisy, "most noise": noisy}
+    found = [answers(row) for row in rows]
+    groups = {"all": rows, **_by_origin(rows)}
+    groups |= {kind: _of_kind(rows, kind) for kind in dict.fromkeys(row["kind"] for row in rows)}
+    names = dict.fromkeys(name for answer in found for name in answer)
+    scored = {
+        name: {
+            key: _misses(group, [answers(row).get(name, "-") for row in group])
+            for key, group in groups.items()
+        }
+        for name in names
+    }
     lines = ["| criterion | " + " | ".join(groups) + " |", "|---" * (len(groups) + 1) + "|"]
-    found = [answers(row)[0] for row in rows]
-    scored = {name: _misses(rows, [answer[name] for answer in found]) for name in found[0]}
-    for name, misses in sorted(scored.items(), key=lambda item: -np.mean(item[1] <= 1)):
-        cells = [_share(misses[group]) for group in groups.values()]
+    for name, misses in sorted(scored.items(), key=lambda item: -np.mean(item[1]["all"] <= 1)):
+        cells = [_share(misses[key]) for key in groups]
         lines.append("| " + " | ".join([name, *cells]) + " |")
     return "\n".join(lines)
 
 
 def confidence_table(stored=None):
-    """How often the first suggestion is right at each level of confidence, as Markdown."""
+    """How often the assessment is right at each level of confidence, as Markdown."""
     rows = (stored or load("rank_choice"))["rows"]
-    found = [answers(row) for row in rows]
-    misses = _misses(rows, [next(iter(answer.values())) for answer, _ in found])
-    levels = np.array([level for _, level in found])
-    lines = ["| confidence | data sets | right / within one |", "|---|---|---|"]
-    for level in ("high", "medium", "low", "none"):
-        if (levels == level).any():
-            count = np.count_nonzero(levels == level)
-            lines.append(f"| {level} | {count} | {_share(misses[levels == level])} |")
+    groups = {"all": rows, **_by_origin(rows)}
+    lines = ["| stability | confidence | " + " | ".join(groups) + " |", "|---" * 5 + "|"]
+    for measured in (True, False):
+        for level in ("high", "medium", "low", "none"):
+            cells = []
+            for group in groups.values():
+                found = [(row, _assessment(row, measured)) for row in group]
+                found = [(row, said) for row, said in found if said.confidence == level]
+                misses = _misses([row for row, _ in found], [said.rank for _, said in found])
+                cells.append(f"{len(found)}: {_share(misses)}" if found else "0")
+            known = "measured" if measured else "not measured"
+            lines.append("| " + " | ".join([known, level, *cells]) + " |")
     return "\n".join(lines)
 
 
+def _assessment(row, measured):
+    evidence = Evidence.from_record(row["evidence"])
+    return assess(evidence if measured else without_stability(evidence))
+
+
+def _by_origin(rows):
+    chosen = [row for row in rows if row["kind"] in CHOSEN_ON]
+    return {
+        "kinds chosen on": chosen,
+        "other kinds": [row for row in rows if row["kind"] not in CHOSEN_ON],
+    }
+
+
+def _of_kind(rows, kind):
+    return [row for row in rows if row["kind"] == kind]
+
+
 def _misses(rows, found):
-    """How far each answer is from the rank; far where there is none."""
+    """How far each answer is from the rank; far where there is none. "-" was not asked."""
     return np.array(
         [
             99 if rank is None else abs(rank - row["rank"])
             for rank, row in zip(found, rows, strict=True)
+            if rank != "-"
         ]
     )
 

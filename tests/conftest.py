@@ -52,6 +52,7 @@ REAL = {
     "cbcl": load_cbcl,
     "orl": load_orl,
     "lcms_wt15": load_lcms,
+    "lcms_ko15": lambda: load_lcms("ko15"),
     "samson": load_samson,
 }
 

@@ -1,8 +1,10 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from nmfmerge import datasets, nmf, nmf_merge
-from nmfmerge.alternatives import neighbours, standard
+from nmfmerge.alternatives import around, standard
 
 
 @pytest.fixture(scope="module")
@@ -19,21 +21,37 @@ def test_standard_nmf_goes_from_the_same_starts(data):
     assert (found["n_init"], found["status"]) == (3, "converged")
 
 
-def test_neighbours_are_fits_of_one_component_fewer_and_more(data):
+def test_ranks_around_are_fits_of_their_own(data):
     result = nmf_merge(data.X, 4)
-    found = neighbours(data.X, result)
-    assert found["more"] < result.fitting_error < found["fewer"]
-    for error, r in ((found["fewer"], 3), (found["more"], 5)):
+    found = around(data.X, result)
+    assert found["ranks"] == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert found["errors"] == sorted(found["errors"], reverse=True)
+    for r, error in zip(found["ranks"], found["errors"], strict=True):
         assert error == pytest.approx(nmf_merge(data.X, r).fitting_error, rel=0.2)
+    assert found["shape"] == [60, 80]
 
 
-def test_there_is_nothing_below_one_or_above_the_smaller_side():
+def test_the_scale_of_the_data_does_not_matter(data):
+    found, large = (
+        around(c * data.X, nmf_merge(c * data.X, 4)) for c in (1.0, 4.0**30)
+    )  # fmt: skip
+    assert found == large
+
+
+def test_lower_ranks_are_added_until_structure_is_left():
+    rng = np.random.default_rng(0)
+    X = rng.random((60, 2)) @ rng.random((2, 80)) + 0.01 * rng.random((60, 80))
+    found = around(X, nmf_merge(X, 9))
+    assert found["ranks"][0] < 6
+    assert found["structure"][0] > 1.5 or found["ranks"][0] == 1
+
+
+def test_small_data_are_not_judged():
     X = np.random.default_rng(0).random((5, 3)) + 0.1
-    assert neighbours(X, nmf_merge(X, 1))["fewer"] is None
-    assert neighbours(X, nmf(X, 3))["more"] is None
+    assert around(X, nmf(X, 3)) == {}
 
 
-def test_a_fit_takes_part_in_its_time_only(data, monkeypatch):
+def test_comparisons_take_part_of_the_time_of_the_fit_only(data, monkeypatch):
     limits = []
     from nmfmerge import alternatives
 
@@ -42,5 +60,11 @@ def test_a_fit_takes_part_in_its_time_only(data, monkeypatch):
     )
     result = nmf_merge(data.X, 4)
     standard(data.X, result, {})
-    neighbours(data.X, result)
-    assert limits == [1.0, 0.5, 0.5]
+    standard(data.X, replace(result, seconds=20.0), {})
+    standard(data.X, replace(result, seconds=500.0), {})
+    assert limits == [3.0, 20.0, 60.0]
+
+
+def test_nothing_is_said_where_time_was_up(data, monkeypatch):
+    monkeypatch.setattr("nmfmerge.alternatives._seconds", lambda result: 1e-9)
+    assert around(data.X, nmf_merge(data.X, 4)) == {}

@@ -73,11 +73,10 @@ def test_names_are_escaped_and_many_components_counted(result):
     assert "and 3 more components" in check(many._repr_html_())
 
 
-def test_a_path_shows_ranks_and_suggestions(data):
+def test_a_path_shows_ranks_and_what_they_say(data):
     path = rank_path(data.X, 8, stability=True)
     text = check(path._repr_html_())
-    assert path.suggest()
-    assert all(str(suggestion) in text.replace("&#x27;", "'") for suggestion in path.suggest())
+    assert str(path.assess()) in text.replace("&#x27;", "'")
     assert all(f"{error:.4g} %" in text for error in path.fitting_errors)
 
 

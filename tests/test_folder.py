@@ -93,6 +93,31 @@ def test_damaged_numbers_of_a_start_are_refused(written, name, value):
         folder.read(written)
 
 
+@pytest.mark.parametrize(
+    ("where", "name", "value", "message"),
+    [("result", "n_leaves", 10**9, "the merges of 1000000000 components leave"),
+     ("result", "n_leaves", 10**30, "the merges of"),
+     ("result", "merge_ids", [0, 1, 2, 10**9], "do not lead to the components"),
+     ("result", "seconds", 10**400, "too large"),
+     ("data", "image_shape", [10**9, -1], "pictures have the shape"),
+     ("data", "image_shape", [1.0, 30], "pictures have the shape")],
+    ids=str,
+)  # fmt: skip
+def test_sizes_that_the_arrays_do_not_have_are_refused(written, where, name, value, message):
+    about = json.loads((written / "fit.json").read_text())
+    about[where][name] = value
+    (written / "fit.json").write_text(json.dumps(about))
+    with pytest.raises(FolderError, match=rf"is damaged \(.*{message}"):
+        folder.read(written)
+
+
+def test_a_small_file_of_large_arrays_is_refused(written):
+    with np.load(written / "history.npz") as archive:
+        np.savez_compressed(written / "history.npz", **archive, zeros=np.zeros(10**6))
+    with pytest.raises(FolderError, match=r"history.npz unpacks to 8.* MB, more than it has"):
+        folder.read(written)
+
+
 @pytest.mark.parametrize("damage", ["best", "no best", "one less", "one more", "no list"])
 def test_damaged_lists_of_starts_are_refused(written, damage):
     about = json.loads((written / "fit.json").read_text())

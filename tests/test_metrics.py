@@ -3,6 +3,7 @@ import pytest
 import scipy.sparse as sp
 
 from nmfmerge import metrics, nmf
+from nmfmerge.likeness import permutation_measure
 
 
 def test_fitting_error_is_percent_of_the_squared_norm(rng):
@@ -31,6 +32,41 @@ def test_permutation_mismatch_is_zero_iff_a_permutation(rng):
     assert metrics.permutation_mismatch(W, W @ rng.random((4, 4))) > 0.01
     # Orthogonal spaces give R = 0: eight row and column sums that miss 1.
     assert metrics.permutation_mismatch(np.eye(8)[:, :4], np.eye(8)[:, 4:]) == pytest.approx(8)
+
+
+def factor_of_known_rank(rng, m, r, dtype):
+    """A factor with zero, parallel and nearly parallel columns, and its rank."""
+    W, rank = rng.random((m, r)), r
+    for t in range(1, r):
+        kind = rng.integers(4)
+        if kind == 0:
+            W[:, t] = 0
+        elif kind == 1:
+            W[:, t] = rng.uniform(0.1, 9) * W[:, 0]
+        elif kind == 2:
+            W[:, t] = W[:, 0] + 10 ** rng.uniform(-4, -1) * W[:, t]
+        rank -= kind < 2
+    return W.astype(dtype), rank
+
+
+def pseudoinverse(W, rank):
+    U, s, Vt = np.linalg.svd(W, full_matrices=False)
+    return Vt[:rank].T / s[:rank] @ U[:, :rank].T
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_mismatches_are_those_of_the_pseudoinverse_whatever_the_rank(dtype):
+    for seed in range(1000):
+        rng = np.random.default_rng(seed)
+        m, r = int(rng.integers(7, 60)), int(rng.integers(2, 7))
+        (W1, rank1), (W2, rank2) = (factor_of_known_rank(rng, m, r, dtype) for _ in range(2))
+        A, B = (W / np.maximum(np.linalg.norm(W, axis=0), 1e-300) for W in np.float64([W1, W2]))
+        Ap, Bp = pseudoinverse(A, rank1), pseudoinverse(B, rank2)
+        apart = np.linalg.norm(A - B @ Bp @ A) ** 2 + np.linalg.norm(B - A @ Ap @ B) ** 2
+        away = (permutation_measure(Ap @ B) + permutation_measure(Bp @ A)) / 2
+        rel = 1e-5 if dtype == np.float64 else 0.05  # parallel columns are rounded apart
+        assert metrics.subspace_mismatch(W1, W2) == pytest.approx(apart, rel=rel), seed
+        assert metrics.permutation_mismatch(W1, W2) == pytest.approx(away, rel=rel), seed
 
 
 def test_matching_finds_the_order(rng):

@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from nmfmerge import Interrupted, Status, datasets, metrics, nmf, nmf_merge
 from nmfmerge.checkpoint import Checkpoint
 from nmfmerge.init import INITS
+from nmfmerge.likeness import compare
 from nmfmerge.merge import merge, merge_plan
 from nmfmerge.solvers import SOLVERS
 from nmfmerge.validation import check_X
@@ -64,7 +65,7 @@ def test_a_single_start_has_nothing_to_say_of_others(fit):
 def test_seeds_repeat_each_solution_alone(solver, kind):
     options = {"solver": solver, "tol": 1e-3}
     result = nmf_merge(kind(X), 5, n_init=3, keep_all=True, random_state=8, **options)
-    same_error(result.solutions[0], nmf_merge(kind(X), 5, n_init=1, **options))
+    same_error(result.solutions[0], nmf(kind(X), 5, **options))
     for start, solution in list(zip(result.starts, result.solutions, strict=True))[1:]:
         alone = nmf_merge(
             kind(X), 5, n_init=1, init="random", random_state=start.seed, **options
@@ -79,6 +80,30 @@ def test_every_start_that_is_random_says_its_seed(state, init):
     result = nmf(X, 5, init=init, n_init=3, random_state=state, tol=1e-2, keep_all=True)
     for start, solution in zip(result.starts, result.solutions, strict=True):
         same_error(solution, nmf(X, 5, init=start.init, random_state=start.seed, tol=1e-2))
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_the_default_is_never_worse_than_standard_nmf_from_nndsvd(solver, kind):
+    for seed in range(3):
+        data = kind(np.random.default_rng(seed).gamma(0.4, 1, (30, 40)))
+        options = {"solver": solver, "tol": 1e-3, "max_iter": 2000}
+        standard, result = nmf(data, 4, **options), nmf_merge(data, 4, **options)
+        assert result.fitting_error <= standard.fitting_error * (1 + 1e-9)
+        assert [start.merged for start in result.starts] == [False, True, True, True]
+        first = result.starts[0]
+        assert first.fitting_error == pytest.approx(standard.fitting_error, rel=1e-9)
+        assert first.n_iter == standard.n_iter
+
+
+def test_starts_that_the_user_names_are_all_merged():
+    for options in ({"init": ["nndsvd", "random"]}, {"init": "random", "n_init": 2}):
+        assert all(start.merged for start in nmf_merge(X, 5, tol=1e-2, **options).starts)
+    given = nmf(X, 5, tol=1e-2)
+    improved = nmf_merge(X, 5, init=(given.W, given.H), n_init=2, tol=1e-2)
+    assert improved.starts[0].merged
+    assert not any(start.merged for start in nmf(X, 5, n_init=2, tol=1e-2).starts)
+    assert nmf_merge(X, 5, n_init=1, tol=1e-2).merges is not None
 
 
 def test_more_starts_are_the_same_ones_and_more():
@@ -147,6 +172,21 @@ def test_likeness_is_that_of_the_metrics(scale):
     assert result.found_always() == np.flatnonzero(alike.all(axis=0)).tolist()
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_likeness_is_that_of_the_metrics_with_parallel_components_too(dtype):
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        m, r = int(rng.integers(7, 60)), int(rng.integers(2, 7))
+        Wt, H = rng.random((2, r, m)), rng.random((2, r, 20))
+        Wt[1, 0] = rng.uniform(0, 9) * Wt[1, -1] if seed % 2 else 0
+        Wt, H = Wt.astype(dtype), H.astype(dtype)
+        likeness = compare(check_X(np.ones((m, 20), dtype)), Wt, H, best=0)
+        rel = 1e-6 if dtype == np.float64 else 0.01
+        for measure in ("subspace_mismatch", "permutation_mismatch"):
+            expected = getattr(metrics, measure)(Wt[0].T, Wt[1].T)
+            assert getattr(likeness, measure)[1] == pytest.approx(expected, rel=rel), seed
+
+
 def unit_columns(F):
     F = F / F.max(axis=0)
     return F / np.linalg.norm(F, axis=0)
@@ -202,7 +242,7 @@ def check_stopped(result, watch, status):
         found = metrics.fitting_error(X, solution.W, solution.H)
         assert start.fitting_error == pytest.approx(found, rel=1e-8)
         if watch.stage != "initial":
-            assert found <= watch.initial[i] * (1 + 1e-9)
+            assert found <= watch.initial.get(i, np.inf) * (1 + 1e-9)  # the first is standard NMF
     assert result.fitting_error == min(start.fitting_error for start in result.starts)
 
 
@@ -286,8 +326,7 @@ def test_four_starts_cut_off_anywhere_go_on_to_the_same_bits(solver, stage, n_ex
     options = {"n_init": 4, "keep_all": True, "solver": solver, "tol": 1e-2, "n_extra": n_extra,
                "tol_intermediate": 3e-2}  # fmt: skip
     whole = nmf_merge(X, 5, **options)
-    position = STAGES.index(stage)
-    iterations = max(solution.stages[position].n_iter for solution in whole.solutions)
+    iterations = max(s.n_iter for found in whole.solutions for s in found.stages if s.name == stage)
     rng = np.random.default_rng(iterations)
     for at in {1, iterations, int(rng.integers(1, iterations + 1))}:
         path = tmp_path / f"{at}"
@@ -404,9 +443,9 @@ matrices = npst.arrays(
     fit=st.sampled_from(FITS),
 )  # fmt: skip
 @settings(max_examples=60)
-def test_more_starts_never_end_worse_than_one(A, r, n_init, solver, fit):
+def test_several_starts_never_end_worse_than_standard_nmf(A, r, n_init, solver, fit):
     options = {"solver": solver, "tol": 1e-2, "max_iter": 100}
-    one, many = (fit(A, r, n_init=n, **options) for n in (1, n_init))
+    one, many = nmf(A, r, **options), fit(A, r, n_init=n_init, **options)
     assert many.fitting_error <= one.fitting_error * (1 + 1e-6) + 1e-10
 
 
@@ -485,6 +524,7 @@ def test_callbacks_know_the_start_in_rounds_of_recovery_too(rng):
         2,
         n_extra=6,
         n_init=3,
+        init="random",
         callback=lambda p: seen.add((p.stage, p.start)) and None,
     )
     assert {start for stage, start in seen if stage == "recover"} == {0, 1, 2}

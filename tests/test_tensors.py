@@ -97,11 +97,18 @@ def test_a_tensor_gives_what_its_array_gives(fit, kind, low_rank):
     assert torch.equal(T, before)
 
 
+def one_block(T):
+    """A sparse tensor of which no dimension is sparse."""
+    return torch.sparse_coo_tensor(torch.zeros((0, 1), dtype=torch.int64), T[None], T.shape)
+
+
 LAYOUTS = {
     "coo": (lambda T: T.to_sparse_coo(), sp.csr_array),
     "csr": (lambda T: T.to_sparse_csr(), sp.csr_array),
     "csc": (lambda T: T.to_sparse_csc(), sp.csc_array),
     "bsr": (lambda T: T.to_sparse_bsr((3, 3)), sp.csr_array),
+    "hybrid, rows are dense": (lambda T: T.to_sparse(1), sp.csr_array),
+    "hybrid, all is dense": (one_block, sp.csr_array),
 }
 
 
@@ -128,6 +135,14 @@ def test_entries_of_a_sparse_tensor_that_come_twice_are_added_up():
     T = torch.sparse_coo_tensor(at, values, (3, 3), check_invariants=True)
     data = check_X(T)
     np.testing.assert_array_equal(data.X.toarray(), T.to_dense())
+
+
+def test_blocks_of_a_hybrid_tensor_that_come_twice_are_added_up(device):
+    rows = torch.tensor([[2, 0, 2]])
+    values = torch.tensor([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0], [4.0, 0.0, 0.0]])
+    T = torch.sparse_coo_tensor(rows, values, (4, 3), check_invariants=True)
+    np.testing.assert_array_equal(tensors.host_matrix(T).toarray(), T.to_dense())
+    np.testing.assert_array_equal(check_X(T).X.to_dense(), T.to_dense())
 
 
 @pytest.mark.filterwarnings("ignore:Sparse CSR:UserWarning")

@@ -49,8 +49,8 @@ def the_path():
     head, *lines = repr(path).splitlines()
     head = re.sub(r", [^,]*$", "", head)  # the time differs from machine to machine
     lines = [line[: line.rindex(" ")].rstrip().removesuffix("  seconds").rstrip() for line in lines]
-    said = [textwrap.fill(str(suggestion), 90) for suggestion in path.suggest()]
-    return ["```text", head, *lines, "", *said, "```"]
+    said = textwrap.fill(str(path.assess()), 90)
+    return ["```text", head, *lines, "", *said.splitlines(), "```"]
 
 
 def criteria():
@@ -59,7 +59,7 @@ def criteria():
 
 
 def confidence():
-    """How often the suggestion is right at each level of confidence."""
+    """How often the assessment is right at each level of confidence."""
     return rank_choice.confidence_table().splitlines()
 
 

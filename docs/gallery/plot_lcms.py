@@ -33,7 +33,7 @@ with netcdf_file(folder / "run.cdf", "w") as out:
     out.createDimension("points", len(scan))
     out.createDimension("scans", 600)
     for name, kind, dimension, values in (
-        ("mass_values", "f8", "points", 100.5 + bin_),
+        ("mass_values", "f8", "points", 100.0 + bin_),
         ("intensity_values", "f8", "points", truth.X[bin_, scan]),
         ("scan_index", "i4", "scans", np.searchsorted(scan, range(600))),
         ("scan_acquisition_time", "f8", "scans", 300 + 1.5 * np.arange(600)),
@@ -68,7 +68,7 @@ plot.reconstruction(result, data)
 # Take it home
 # ------------
 #
-# `export.write` writes tables, and the spectra for library search. m/z are the centres of bins.
+# `export.write` writes tables, and the spectra for library search.
 
 export.write(result, data, folder / "compounds")
 for file in sorted((folder / "compounds").iterdir()):

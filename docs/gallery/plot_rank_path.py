@@ -16,17 +16,16 @@ path = rank_path(data.X, 14, stability=True)
 print(path)
 
 # %%
-# Three things are measured at each rank: the fitting error, what joining the two components that
-# are easiest to join would cost, and whether both halves of the data give the same components.
+# Four things are measured at each rank: the fitting error, the cost of merging the two components
+# that are easiest to merge, how much structure the residual has, and whether both halves of the data
+# give the same components.
 
 plot.rank_path(path)
 
 # %%
-# What follows from that, in words. Where criteria disagree it says so: then trust none of them, and
-# look at the components.
+# What follows from that, in words: a rank that stands out, a range, or that none does.
 
-for suggestion in path.suggest():
-    print(suggestion)
+print(path.assess())
 
 # %%
 # ``path[r]`` is the factorization of rank r, as `nmf` would return it. The run has seven compounds,

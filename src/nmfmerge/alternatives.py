@@ -1,7 +1,7 @@
-"""What else one might have done with the same data: standard NMF, one component fewer or more.
+"""What else one might have done with the same data: standard NMF, or another rank.
 
-Comes in: X and a result. Goes out: fitting errors to judge the result by. These are quick fits:
-they take no longer than the result took, and a minute at most.
+Comes in: X and a result. Goes out: what to judge the result by. These are quick fits: they take no
+longer than the result took (but a few seconds at least), and a minute at most.
 """
 
 import warnings
@@ -10,13 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from nmfmerge.pipeline import merge_components, nmf, recover_components
+from nmfmerge.assessment import LEAST_RANKS, ROOM, STRUCTURED, Evidence
+from nmfmerge.kernels import blas_for
+from nmfmerge.pipeline import nmf
 from nmfmerge.progress import ProgressBar
+from nmfmerge.rank_search import RankSearch
 from nmfmerge.result import Factorization
+from nmfmerge.solvers import SOLVERS, Limits
+from nmfmerge.validation import check_X
 
-MEASURED = ("standard", "neighbours", "compare")  # what is known of a fit by other fits
+MEASURED = ("standard", "around", "compare")  # what is known of a fit by other fits
 _MOST_SECONDS = 60.0
-_TOL = 1e-3  # of the fits with one component fewer or more
+_LEAST_SECONDS = 3.0
+_TOL = 1e-3  # of the fits at other ranks, as in `rank_path`
+_BELOW, _ABOVE = 3, 4  # ranks that are fitted
+AROUND = "other ranks"  # what the bar calls them
 
 
 def without_measured(about: Mapping[str, Any]) -> dict[str, Any]:
@@ -58,10 +66,8 @@ def standard(
     }
 
 
-def neighbours(
-    X: Any, result: Factorization, bar: ProgressBar | None = None
-) -> dict[str, float | None]:
-    """Fitting errors with one component fewer and one more, fitted from a result.
+def around(X: Any, result: Factorization, bar: ProgressBar | None = None) -> dict[str, Any]:
+    """Fit the ranks around that of a result, from the result: what its rank is judged by.
 
     Parameters
     ----------
@@ -75,35 +81,31 @@ def neighbours(
     Returns
     -------
     dict
-        "fewer" and "more", in percent; None where there is no such rank.
+        The `Evidence` as values for JSON; empty where X is too small, or time was up, before
+        there was enough of it.
     """
-    W, H, r = result.W, result.H, result.n_components
-    fewer, more = None, None
-    if r > 1:
-        start = merge_components(W, H, r - 1)[:2]
-        fewer = max(_error(X, start, result, bar, "one fewer"), result.fitting_error)
-    if 0 < r < min(len(W), H.shape[1]):
-        start = recover_components(X, W, H, 1)[:2]
-        more = min(_error(X, start, result, bar, "one more"), result.fitting_error)
-    return {"fewer": fewer, "more": more}
-
-
-def _error(
-    X: Any,
-    start: tuple[np.ndarray, np.ndarray],
-    result: Factorization,
-    bar: ProgressBar | None,
-    name: str,
-) -> float:
-    """The error of a quick fit from other factors."""
+    data = check_X(X)
+    r, most = result.n_components, min(data.shape) // ROOM
+    if not 0 < r <= most or most < LEAST_RANKS:
+        return {}
     if bar is not None:
-        bar.section(name)
-    r, seconds = len(start[1]), _seconds(result) / 2
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that it has not converged
-        return nmf(X, r, init=start, tol=_TOL, max_time=seconds, callback=bar).fitting_error
+        bar.section(AROUND)
+    search = RankSearch(
+        data, max(1, r - _BELOW), min(most, r + _ABOVE), SOLVERS["accelerated"], _TOL,
+        Limits.checked(10_000, _seconds(result), bar, 0), np.random.default_rng(0),
+    )  # fmt: skip
+    start = (result.W.T / data.unit, result.H / data.unit)
+    with blas_for(data.blas_flops(search.n_max)):
+        search.run_around(r, start, _ends_in_noise)
+        evidence = search.evidence()
+    return evidence.as_record() if len(evidence.ranks) >= LEAST_RANKS else {}
+
+
+def _ends_in_noise(known: Evidence) -> bool:
+    """True as long as the lowest ranks do not show where structure ends."""
+    return bool((known.structure[:2] <= STRUCTURED).any())
 
 
 def _seconds(result: Factorization) -> float:
     """Most seconds of a fit that only serves to compare."""
-    return min(_MOST_SECONDS, max(1.0, result.seconds))
+    return min(_MOST_SECONDS, max(_LEAST_SECONDS, result.seconds))

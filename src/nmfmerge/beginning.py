@@ -24,6 +24,7 @@ class Beginning:
     seed: int | None
     factors: Callable[[Check], Factors]  # component-major
     at_once: Callable[[], Factors]  # the same, or others, where there is no time
+    merges: bool  # False: standard NMF, whatever the others do
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,24 +39,27 @@ class StartMaker:
     uneven: bool
     first: Any  # the first start, whose held components all others have too
 
-    def beginnings(self, inits: list[Any], random_state: Any) -> list[Beginning]:
+    def beginnings(
+        self, inits: list[Any], random_state: Any, merges: bool, first_merges: bool
+    ) -> list[Beginning]:
         """How each start begins; random ones have seeds that repeat them."""
         seeds = _seeds(random_state, self.rng, inits)
-        return [self._beginning(*start) for start in zip(inits, seeds, strict=True)]
+        merging = [merges and first_merges] + [merges] * (len(inits) - 1)
+        return [self._beginning(*start) for start in zip(inits, seeds, merging, strict=True)]
 
-    def _beginning(self, init: Any, seed: int | None) -> Beginning:
+    def _beginning(self, init: Any, seed: int | None, merges: bool) -> Beginning:
         """How a start begins that is a word or a pair of factors."""
         if not isinstance(init, str):
             start = self._with_held(self._given(init))
-            return Beginning("given", None, lambda check: start, lambda: start)
+            return Beginning("given", None, lambda check: start, lambda: start, merges)
 
         def make(word: str, check: Any) -> Factors:
             rng = self.rng if seed is None else np.random.default_rng(seed)
             return self._with_held(INITS[word](self.data, self.r, rng, check))
 
         return Beginning(
-            init, seed, lambda check: make(init, check), lambda: make("random", None)
-        )  # fmt: skip
+            init, seed, lambda check: make(init, check), lambda: make("random", None), merges
+        )
 
     def _given(self, init: Any) -> Factors:
         """Factors of X as those of the data matrix."""

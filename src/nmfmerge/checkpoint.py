@@ -34,7 +34,7 @@ from nmfmerge.records import (
 from nmfmerge.result import Stage, Status
 from nmfmerge.solvers import LoopState
 
-_FORMAT = 3
+_FORMAT = 4
 _MAX_SAVE_SHARE = 0.02  # of the run time spent on checkpoints
 _MIN_INTERVAL = 1.0  # seconds from one save to the next
 _STAGES = ("start", "initial", "recover", "overcomplete", "merge", "final")
@@ -60,8 +60,9 @@ class StartState:
 class State:
     """Where a run stands: the stages behind it, the factors, and how far the present stage is.
 
-    ``arrays`` holds the factors "Wt" and "H" of all starts, and those to fall back to; ``loop``
-    says how far the present stage is, None between two stages.
+    ``arrays`` holds the factors "Wt" and "H" of the starts, those to fall back to, and those of the
+    first start where it is set "aside" while the others are merged; ``loop`` says how far the
+    present stage is, None between two stages.
     """
 
     elapsed: float
@@ -70,6 +71,11 @@ class State:
     fallback_objective: np.ndarray
     stage_seconds: float = 0.0
     loop: LoopState | None = None
+
+    @property
+    def n_aside(self) -> int:
+        """How many starts are set aside: the first, or none."""
+        return int("aside Wt" in self.arrays)
 
 
 class CheckpointError(ValueError):
@@ -187,7 +193,7 @@ class Checkpoint:
         try:
             state = _unpack(record, arrays)
             _check(state, self.identity)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise self._refusal("holds what no run can have saved", error) from error
         return state
 
@@ -233,9 +239,10 @@ def _pack(state: State) -> tuple[Record, Arrays]:
     for i, start in enumerate(state.starts):
         record, own = pack_run(start.stages, start.merges, start.generalized_singular_values)
         records.append(record)
-        if state.loop is not None:
-            own["loop"] = pack_history(state.loop.histories[i])
-            own |= {f"solver {name}": array for name, array in state.loop.solvers[i].items()}
+        if state.loop is not None and i >= state.n_aside:
+            own["loop"] = pack_history(state.loop.histories[i - state.n_aside])
+            solver = state.loop.solvers[i - state.n_aside]
+            own |= {f"solver {name}": array for name, array in solver.items()}
         arrays |= {f"{i} {name}": array for name, array in own.items()}
     whole: Record = {
         "elapsed": state.elapsed,
@@ -258,14 +265,14 @@ def _unpack(record: Record, arrays: Arrays) -> State:
         for of_start, mine in zip(record["starts"], own, strict=True)
     ]
     factors = _with_prefix(arrays, "state ")
-    loop = record["loop"]
+    loop, n_aside = record["loop"], int("aside Wt" in factors)
     return State(
         elapsed=number("elapsed", record["elapsed"]),
         starts=starts,
         arrays=factors,
         fallback_objective=arrays["fallback objective"],
         stage_seconds=number("stage_seconds", record["stage_seconds"]),
-        loop=None if loop is None else _unpack_loop(loop, factors, own),
+        loop=None if loop is None else _unpack_loop(loop, factors, own[n_aside:]),
     )
 
 
@@ -296,21 +303,32 @@ def _check(state: State, identity: Mapping[str, Any]) -> None:
     n_starts = identity["n_init"]
     if len(state.starts) != n_starts:
         raise ValueError(f"it has {len(state.starts)} starts where {n_starts} were asked for")
-    layouts = {tuple((stage.name, stage.n_components) for stage in s.stages) for s in state.starts}
-    if len(layouts) != 1:
+    first, *others = [_layout(start) for start in state.starts]
+    if len(set(others)) > 1 or not (first in others or not others or _is_plain(first, others[0])):
         raise ValueError("its starts have gone through different stages")
     if not (math.isfinite(state.elapsed) and math.isfinite(state.stage_seconds)):
         raise ValueError("the run took infinitely long")
     r = identity["n_components"]
-    rank = state.starts[0].stages[-1].n_components if state.starts[0].stages else r
+    rank = state.starts[-1].stages[-1].n_components if state.starts[-1].stages else r
     for start in state.starts:
-        _check_start(start, rank, r)
+        _check_start(start, start.stages[-1].n_components if start.stages else r, r)
+    n_starts -= state.n_aside
     values = state.fallback_objective
     if values.shape != (n_starts,) or values.dtype != np.float64 or np.isnan(values).any():
         raise ValueError("the objectives to fall back to are not one number for each start")
     _check_factors(state.arrays, n_starts, rank, identity)
     for solver in state.loop.solvers if state.loop is not None else ():
         _check_solver(solver, identity["dtype"])
+
+
+def _layout(start: StartState) -> tuple[tuple[str, int], ...]:
+    return tuple((stage.name, stage.n_components) for stage in start.stages)
+
+
+def _is_plain(first: tuple[tuple[str, int], ...], other: tuple[tuple[str, int], ...]) -> bool:
+    """True if the first start is standard NMF, and has no stages that it cannot have yet."""
+    names = [name for name, _ in first]
+    return names == [name for name, _ in other if name in ("start", "final")]
 
 
 def _check_start(start: StartState, rank: int, r: int) -> None:
@@ -323,6 +341,8 @@ def _check_start(start: StartState, rank: int, r: int) -> None:
         raise ValueError(f"it has {rank} components where {r} were asked for")
     if ("merge" in names) != (start.merges is not None):
         raise ValueError("the record of the merges does not agree with its stages")
+    if start.merges is not None and start.merges.n_components != r:
+        raise ValueError(f"its merges leave {start.merges.n_components} components, not {r}")
 
 
 def _check_factors(
@@ -334,10 +354,12 @@ def _check_factors(
         if arrays[name].shape[-1] == 0 and other.shape[-1] > 0:  # to be found from the other
             side = 0
         _check_batch(name, arrays[name], (n_starts, rank, side), dtype)
-        if f"fallback {name}" in arrays:
-            _check_batch(f"fallback {name}", arrays[f"fallback {name}"], (n_starts, r, side), dtype)
-    if ("fallback Wt" in arrays) != ("fallback H" in arrays):
-        raise ValueError("one of the factors to fall back to is missing")
+        for kept, count in (("fallback", n_starts), ("aside", 1)):
+            if (key := f"{kept} {name}") in arrays:
+                _check_batch(key, arrays[key], (count, r, side), dtype)
+    for kept, words in (("fallback", "to fall back to"), ("aside", "set aside")):
+        if (f"{kept} Wt" in arrays) != (f"{kept} H" in arrays):
+            raise ValueError(f"one of the factors {words} is missing")
 
 
 def _check_batch(name: str, F: np.ndarray, shape: tuple[int, ...], dtype: str) -> None:

@@ -23,7 +23,7 @@ class Compound:
     Attributes
     ----------
     mz : array (n_peaks,)
-        Of each peak, ascending; the values of the axis, which are the centres of bins.
+        Of each peak, ascending; the values of the axis.
     relative : array (n_peaks,)
         Intensity in percent of the largest, the base peak.
     intensity : array (n_peaks,)

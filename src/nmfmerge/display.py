@@ -43,13 +43,13 @@ def factorization_html(result: Factorization) -> str:
 
 
 def path_html(path: RankPath) -> str:
-    """A path through all ranks: the suggestions, and a line for each rank."""
+    """A path through all ranks: what it says about the rank, and a line for each rank."""
     first = path.factorizations[0]
     headline = (
         f"<b>Ranks {path.ranks[0]} to {path.ranks[-1]}</b> of a {len(first.W)} × "
         f"{first.H.shape[1]} matrix ({path.status}, {path.seconds:.3g} s)"
     )
-    said = "".join(f"<li>{escape(str(suggestion))}</li>" for suggestion in path.suggest())
+    said = f"<p>{escape(str(path.assess()))}</p>"
     rows = (
         (rank, f"{result.fitting_error:.4g} %", _or_dash(penalty, "{:.3g} %"),
          _or_dash(stability, "{:.2f}"), f"{seconds:.3g} s")
@@ -58,7 +58,7 @@ def path_html(path: RankPath) -> str:
         )
     )  # fmt: skip
     table = _table(("Rank", "Fitting error", "Merge penalty", "Stability", "Time"), rows)
-    return _page(headline, f"<ul>{said}</ul>" if said else "", _details("All ranks", table))
+    return _page(headline, said, _details("All ranks", table))
 
 
 def estimator_html(error: float, H: np.ndarray, stages: Sequence[Stage]) -> str:

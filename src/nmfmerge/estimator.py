@@ -13,6 +13,7 @@ from nmfmerge import validation as check
 from nmfmerge.data import DataMatrix
 from nmfmerge.display import estimator_html
 from nmfmerge.foreign import refuse
+from nmfmerge.labels import matrix_of
 from nmfmerge.pipeline import Callback, Hold, Init, RandomState, nmf_merge, transform
 from nmfmerge.result import Factorization
 from nmfmerge.run import Interrupted
@@ -37,8 +38,9 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         Start of the initial stage; a list has one entry for each start and takes the place of
         ``n_init``.
     n_init : int, default=4
-        Number of starts: ``init`` and random ones, of which the best is kept. 1 is the method of
-        the paper.
+        Number of starts: ``init`` and random ones, of which the best is kept. Of several, a first
+        start by NNDSVD is standard NMF and the others go through NMF-Merge. 1 is the method of the
+        paper.
     hold : indices, optional
         Rows of H0, the first ones of ``init=(W0, H0)``, that stay as they are: known components,
         whose weights are sought together with the unknown rest.
@@ -204,8 +206,9 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
     def _check(self, X: Any, reset: bool) -> DataMatrix:
         """Names and number of features by scikit-learn's rules, then values by ours."""
+        source, X = X, matrix_of(X)
         if tensors.is_tensor(X) or lazy.is_lazy(X):
-            data = check.check_X(X, self.device, self.tf32)
+            data = check.check_X(X, self.device, self.tf32, source)
             self._check_features(data.shape, reset)
             return data
         refuse("X", X)
@@ -217,7 +220,7 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             dtype=[np.float64, np.float32],
             ensure_all_finite=False,
         )
-        return check.check_X(X, self.device, self.tf32)
+        return check.check_X(X, self.device, self.tf32, source)
 
     def _check_features(self, shape: tuple[int, int], reset: bool) -> None:
         """The number of features alone, for data that scikit-learn does not know."""

@@ -90,6 +90,15 @@ class Lock:
             self._file.truncate(0)
             self._file.write(b"%d" % os.getpid())
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Take the lock, and give it back at the end."""
+        self.acquire()
+        try:
+            yield
+        finally:
+            self.release()
+
     def release(self) -> None:
         """Delete the lock file and give the lock back."""
         file, self._file = self._file, None

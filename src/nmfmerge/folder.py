@@ -9,22 +9,23 @@ import json
 import os
 import re
 import shutil
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 
 import numpy as np
 
 from nmfmerge.datasets.base import Axis, Dataset
-from nmfmerge.files import scratch_file
+from nmfmerge.files import InUse, scratch_file
 from nmfmerge.lazy_factors import mapped_file
 from nmfmerge.records import pack_path, pack_result, read_arrays, unpack_path, unpack_result
 from nmfmerge.result import Factorization
 from nmfmerge.result_path import RankPath
 from nmfmerge.result_tables import fit_tables
 from nmfmerge.specific import table_name
+from nmfmerge.swap import finish_replacing, replace_folder, scratch_folder
 from nmfmerge.tables import WORKBOOK, write_tables
 
 FIGURES = (
@@ -53,6 +54,10 @@ _FACTORS = ("W", "H", "spread W", "spread H", "generalized_singular_values")
 
 class FolderError(ValueError):
     """A folder cannot be written, or holds no fit; the message says what to do."""
+
+
+class RestoredWarning(UserWarning):
+    """A fit was put back in its place, from where a killed process had left it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,8 +180,50 @@ def is_fit(path: Path) -> bool:
 
 def read(path: Path) -> Fit:
     """Read a fit back; its data have axes, but no X."""
-    if not is_fit(path):
+    fit = find(path)
+    if fit is None:
         raise FolderError(f"{path} holds no fit: name a folder that `nmfmerge fit` has written")
+    return fit
+
+
+def find(path: Path) -> Fit | None:
+    """The fit in a folder, as `read` reads it; None if it holds none."""
+    if not is_fit(path):
+        _warn_if_restored(path)
+    return _read(path) if is_fit(path) else None
+
+
+def restore(path: Path) -> str:
+    """Put a fit in its place, where a process was killed that was replacing it; say so if it did.
+
+    Returns
+    -------
+    text : str
+        A sentence for the user; empty where nothing was amiss.
+    """
+    try:
+        moved = finish_replacing(path, not_ours)
+    except InUse as error:
+        raise FolderError(f"{path} is {error}, which replaces it: try again") from None
+    except OSError as error:
+        if os.path.lexists(path):
+            return ""  # an old folder is left beside it
+        raise FolderError(
+            f"{path} was being replaced when a process was killed, and cannot be put in its place "
+            f"({error.strerror or error}): rename .{path.name}.….new, beside it"
+        ) from error
+    if moved is None:
+        return ""
+    which = "new fit, which is complete," if moved.suffix == ".new" else "earlier fit"
+    return f"{path} was being replaced when a process was killed: the {which} is in its place now"
+
+
+def _warn_if_restored(path: Path) -> None:
+    if text := restore(path):
+        warnings.warn(text, RestoredWarning, stacklevel=4)
+
+
+def _read(path: Path) -> Fit:
     try:
         about = json.loads((path / "fit.json").read_text(encoding="utf-8"))
         factors, history, axes = (
@@ -213,6 +260,7 @@ def _read_path(folder: Path, about: dict[str, Any], result: Factorization) -> Ra
 
 
 def _refuse_existing(path: Path, replace: bool) -> None:
+    _warn_if_restored(path)
     if os.path.islink(path):
         raise FolderError(
             f"{path} is a link to {os.readlink(path)}: name that folder with -o, or another one"
@@ -241,11 +289,6 @@ def _entries(path: Path) -> Iterator[tuple[str, Path]]:
 def _unfinished_files() -> set[str]:
     """What `nmfmerge report` leaves in a folder when it is killed."""
     return {scratch_file(Path(name)).as_posix() for name in _FILES}
-
-
-def scratch_folder(path: Path) -> Path:
-    """A new name beside a folder, for what is moved into its place when it is complete."""
-    return path.with_name(f".{path.name}.{token_hex(4)}.new")
 
 
 def _write_fit(folder: Path, fit: Fit, tables: str) -> None:
@@ -285,17 +328,10 @@ def _put_in_place(scratch: Path, path: Path) -> None:
     if not path.exists():
         os.rename(scratch, path)
         return
-    old = scratch.with_suffix(".old")
-    os.rename(path, old)
     try:
-        os.rename(scratch, path)
-    except BaseException:
-        os.rename(old, path)
-        raise
-    for name in not_ours(old):  # put there while the fit ran
-        (path / name).parent.mkdir(exist_ok=True)
-        os.rename(old / name, path / name)
-    shutil.rmtree(old)
+        replace_folder(scratch, path, keep=not_ours)  # files that were put there while the fit ran
+    except InUse as error:
+        raise FolderError(f"{path} is {error}, which replaces it: name another folder") from None
 
 
 def _pack_data(data: Dataset) -> dict[str, Any]:
@@ -315,9 +351,18 @@ def _unpack_data(record: dict[str, Any], axes: dict[str, np.ndarray]) -> Dataset
         rows=Axis(values=axes["rows"], **record["rows"]),
         columns=Axis(values=axes["columns"], **record["columns"]),
         name=record["name"],
-        image_shape=tuple(record["image_shape"]) if record["image_shape"] else None,
+        image_shape=_unpack_image_shape(record["image_shape"]),
         image_order=record["image_order"],
     )
+
+
+def _unpack_image_shape(shape: Any) -> tuple[int, int] | None:
+    if shape is None:
+        return None
+    height, width = shape
+    if type(height) is not int or type(width) is not int or min(height, width) < 1:
+        raise ValueError(f"its pictures have the shape {shape!r}")
+    return height, width
 
 
 def _save(path: Path, arrays: Mapping[str, np.ndarray]) -> None:

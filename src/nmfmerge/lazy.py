@@ -6,10 +6,12 @@ import numpy as np
 
 from nmfmerge.data import DataMatrix
 from nmfmerge.data.scale import float_type
+from nmfmerge.labels import matrix_of
 
 
 def is_lazy(X: Any) -> bool:
-    """Whether X is a Dask array, or an xarray DataArray that has one."""
+    """Whether X is a Dask array, or an xarray DataArray or a data set that has one."""
+    X = matrix_of(X)
     return _origin(X) == ("dask", "Array") or (
         _origin(X) == ("xarray", "DataArray") and is_lazy(X.data)
     )
@@ -26,6 +28,7 @@ def computed(A: Any) -> Any:
 
 def checked(X: Any) -> Any:
     """The Dask array itself, of two dimensions and real numbers."""
+    X = matrix_of(X)
     X = X.data if _origin(X)[0] == "xarray" else X
     if X.dtype.kind == "c":
         raise TypeError("X is complex; NMF needs real values: take abs(X)")

@@ -11,6 +11,8 @@ from scipy.optimize import linear_sum_assignment
 from nmfmerge.data import Array, DataMatrix
 from nmfmerge.result import Spread
 
+_ROUNDING = 16  # times r·eps: the largest eigenvalue of a unit Gram that may be rounding
+
 
 @dataclass(frozen=True, eq=False)
 class Likeness:
@@ -85,31 +87,25 @@ def compare(data: DataMatrix, Wt: Array, H: Array, best: int) -> Likeness:
         for norm in norms
     )
     W_grams = _divided(own[0], norms[0][:, :, None] * norms[0][:, None, :])
-    subspace, permutation = _mismatches(W_grams[best], W_grams, cosines[0])
+    subspace, permutation = _mismatches(W_grams[best], W_grams, cosines[0], data.dtype)
     return Likeness(similarity, subspace, permutation, (Wt, H), (w_recipes, h_recipes))
 
 
-def _mismatches(G1: np.ndarray, G2: np.ndarray, S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _mismatches(
+    G1: np.ndarray, G2: np.ndarray, S: np.ndarray, dtype: np.dtype
+) -> tuple[np.ndarray, np.ndarray]:
     """Subspace and permutation mismatch of W1 with each W2, from Grams and S = W1ᵀW2.
 
-    All columns have unit norm.
+    All columns have unit norm. Eigenvalues of a Gram that rounding in ``dtype`` can make count as
+    zero, as with parallel columns.
     """
+    cutoff = _ROUNDING * len(G1) * np.finfo(dtype).eps
     St = S.swapaxes(1, 2)
-    R1, R2 = _solved(np.broadcast_to(G1, G2.shape), S), _solved(G2, St)
+    R1, R2 = (np.linalg.pinv(G, cutoff, hermitian=True) @ C for G, C in ((G1, S), (G2, St)))
     apart = np.trace(G1) - np.sum(St * R2, axis=(1, 2))
     apart += np.trace(G2, axis1=1, axis2=2) - np.sum(S * R1, axis=(1, 2))
     measures = [permutation_measure(R) for R in np.concatenate([R1, R2])]
     return np.maximum(apart, 0), np.mean(np.reshape(measures, (2, -1)), axis=0)
-
-
-def _solved(G: np.ndarray, S: np.ndarray) -> np.ndarray:
-    """G⁺S for each Gram G, some of which may be singular."""
-    ridge = 1e-14 * np.eye(G.shape[1])  # zero components
-    R = np.linalg.solve(G + ridge, S)
-    off = np.abs(G @ R - S).max(axis=(1, 2)) > 1e-9
-    for i in np.flatnonzero(off | ~np.isfinite(R).all(axis=(1, 2))):
-        R[i] = np.linalg.pinv(G[i], hermitian=True) @ S[i]
-    return R
 
 
 def permutation_measure(R: np.ndarray) -> float:

@@ -51,8 +51,8 @@ def subspace_mismatch(W1: np.ndarray, W2: np.ndarray) -> float:
 
     ‖W₁ − W₂R₂‖² + ‖W₂ − W₁R₁‖² with columns of unit norm, R₂ = W₂⁺W₁ and R₁ = W₁⁺W₂.
     """
-    W1, W2 = _unit_columns(W1, W2)
-    R1, R2 = _transfer(W1, W2)
+    W1, W2, eps = _unit_columns(W1, W2)
+    R1, R2 = _transfer(W1, W2, eps)
     return float(np.linalg.norm(W1 - W2 @ R2) ** 2 + np.linalg.norm(W2 - W1 @ R1) ** 2)
 
 
@@ -77,7 +77,7 @@ def match_components(W1: np.ndarray, W2: np.ndarray) -> tuple[np.ndarray, np.nda
     similarity : array (r,)
         Cosine of each matched pair.
     """
-    W1, W2 = _unit_columns(W1, W2)
+    W1, W2, _ = _unit_columns(W1, W2)
     cosine = W1.T @ W2
     rows, order = linear_sum_assignment(-cosine)
     return order, cosine[rows, order]
@@ -157,14 +157,16 @@ def _check(X: Any, W: Any, H: Any) -> tuple[DataMatrix, Array, Array]:
     return data, data.place(Wt, "W"), data.place(H, "H")
 
 
-def _unit_columns(W1: Any, W2: Any) -> tuple[np.ndarray, np.ndarray]:
+def _unit_columns(W1: Any, W2: Any) -> tuple[np.ndarray, np.ndarray, float]:
+    """Both factors in float64 with columns of unit norm, and the precision they were given in."""
     W1, W2 = (check.check_array(name, W) for name, W in (("W1", W1), ("W2", W2)))
     if W1.shape != W2.shape:
         raise ValueError(
             f"W1 has shape {W1.shape} and W2 has shape {W2.shape}; expected two factors of the "
             "same data and rank"
         )
-    return _normalized(W1), _normalized(W2)
+    eps = max(float(np.finfo(W.dtype).eps) for W in (W1, W2))
+    return _normalized(W1), _normalized(W2), eps
 
 
 def _normalized(W: np.ndarray) -> np.ndarray:
@@ -184,6 +186,7 @@ def _scaled_gram(F: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     return np.sum([gram64(part) for part in parts], axis=0)
 
 
-def _transfer(W1: np.ndarray, W2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """R₁ = W₁⁺W₂ and R₂ = W₂⁺W₁."""
-    return lstsq(W1, W2)[0], lstsq(W2, W1)[0]
+def _transfer(W1: np.ndarray, W2: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray]:
+    """R₁ = W₁⁺W₂ and R₂ = W₂⁺W₁; singular values that rounding can make count as zero."""
+    cond = eps * max(W1.shape)
+    return lstsq(W1, W2, cond)[0], lstsq(W2, W1, cond)[0]

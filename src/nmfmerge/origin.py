@@ -8,6 +8,8 @@ from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import numpy as np
+
 from nmfmerge.datasets import lcms_like
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.folder import Fit, FolderError
@@ -90,4 +92,23 @@ def data_again(fit: Fit, moved_to: Path | None = None) -> Dataset | None:
         if moved_to is not None:
             raise FolderError(f"{path} is not the file that was fitted: its contents differ")
         return None
-    return read(path, **fit.about.get("reading", {}))
+    data = read(path, **fit.about.get("reading", {}))
+    if _has_axes_of(fit, data):
+        return data
+    if moved_to is not None:
+        raise FolderError(
+            f"{path} is read in other rows or columns than those of the fit, which another version "
+            "of nmfmerge made: fit it again"
+        )
+    return None
+
+
+def _has_axes_of(fit: Fit, data: Dataset) -> bool:
+    """Whether data are binned as those of a fit; other versions of a reader may bin otherwise."""
+    for axis, own in ((data.rows, fit.data.rows), (data.columns, fit.data.columns)):
+        numbers = axis.values.dtype.kind in "iuf" and own.values.dtype.kind in "iuf"
+        if len(axis.values) != len(own.values):
+            return False
+        if numbers and not np.allclose(axis.values, own.values, rtol=1e-9, equal_nan=True):
+            return False
+    return True

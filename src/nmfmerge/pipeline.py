@@ -55,8 +55,9 @@ def nmf(
 
     Parameters
     ----------
-    X : array, sparse matrix or Dask array (m, n)
-        Nonnegative data, dense or CSR/CSC; float32 and float64 are used as they are. A Dask array,
+    X : array, sparse matrix, Dask array, DataFrame, Dataset or AnnData (m, n)
+        Nonnegative data, dense or CSR/CSC; float32 and float64 are used as they are. Names of rows
+        and columns are kept in ``axes`` of the result. A Dask array,
         of dense or CSR chunks, is gone through chunk by chunk: on the active client of
         `distributed`, else in threads; the factor along its chunks comes back as one, too.
     n_components : int
@@ -164,13 +165,15 @@ def nmf_merge(
 
     From each start, a loose NMF of rank r is extended by ``n_extra`` components that it missed,
     refined, merged back to r by the optimal pairwise merge, and polished. The best of the starts
-    comes back. A single start (``n_init=1``) is the method of the paper; it is a heuristic, and
-    which start is best cannot be told before.
+    comes back. The first of several starts, NNDSVD, is standard NMF to the end: the result is never
+    worse than that. A single start (``n_init=1``) is the method of the paper; it is a heuristic,
+    and there is no way to know in advance which start will be best.
 
     Parameters
     ----------
-    X : array, sparse matrix or Dask array (m, n)
-        Nonnegative data, dense or CSR/CSC; float32 and float64 are used as they are. A Dask array,
+    X : array, sparse matrix, Dask array, DataFrame, Dataset or AnnData (m, n)
+        Nonnegative data, dense or CSR/CSC; float32 and float64 are used as they are. Names of rows
+        and columns are kept in ``axes`` of the result. A Dask array,
         of dense or CSR chunks, is gone through chunk by chunk: on the active client of
         `distributed`, else in threads; the factor along its chunks comes back as one, too.
     n_components : int
@@ -182,10 +185,11 @@ def nmf_merge(
         Algorithm of all stages; `nmf` says what they are.
     init : {"nndsvd", "nndsvda", "nndsvdar", "random"}, (W0, H0) or a list of these
         Start of the first stage; a solution that is given is improved, and not changed itself. A
-        list has one entry for each start and takes the place of ``n_init``.
+        list has one entry for each start, all of which are merged, and takes the place of
+        ``n_init``.
     n_init : int
         Number of starts: ``init`` and random ones. They are carried through together; the best
-        comes back, and ``starts`` says what the others came to.
+        comes back, and ``starts`` says what the others reached, and which of them were merged.
     keep_all : bool
         Whether to keep the solutions from all starts, in ``solutions``.
     hold : indices, or a mapping of "W" and "H" to indices, optional
@@ -217,7 +221,8 @@ def nmf_merge(
     Returns
     -------
     Factorization
-        With the stages "start", "initial", "recover", "overcomplete", "merge" and "final".
+        With the stages "start", "initial", "recover", "overcomplete", "merge" and "final"; "start"
+        and "final" where standard NMF was best.
 
     Warns
     -----
@@ -255,10 +260,12 @@ def nmf_merge(
     with run:
         run.initialize()
         if k > 0:
+            run.set_aside()
             run.solve("initial", loose)
             run.recover(k, loose)
             run.solve("overcomplete", loose)
             run.merge()
+            run.take_back()
         run.solve("final", tol)
     return run.result()
 
@@ -413,7 +420,10 @@ def _prepare(
     check.check_held_fits(held, data)
     uneven = solver is not SOLVERS["mu"]  # its offset is relative to the mean over all components
     maker = StartMaker(data, r, rng, names, held, uneven, inits[0])
-    beginnings = maker.beginnings(inits, random_state)
+    # With several starts the first is standard NMF, unless the user says what each of them is: so
+    # the best of them is never worse than that.
+    first_merges = len(inits) == 1 or not (isinstance(init, str) and init.startswith("nndsvd"))
+    beginnings = maker.beginnings(inits, random_state, merges, first_merges)
     file = None
     if checkpoint is not None:
         path = check.check_file("checkpoint", checkpoint)

@@ -13,12 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from nmfmerge.assessment import Evidence
 from nmfmerge.data import Array, DataMatrix, Unreadable
 from nmfmerge.init import INITS, Factors
 from nmfmerge.lazy import is_lazy
 from nmfmerge.likeness import order_by_share
 from nmfmerge.merge import MergePlan, merge_plan
 from nmfmerge.recover import recover
+from nmfmerge.residual import Residuals
 from nmfmerge.result import Factorization, Stage, Status
 from nmfmerge.result_path import RankPath
 from nmfmerge.solvers import Limits, Loop, OutOfTime, Point, Solver
@@ -79,13 +81,39 @@ class RankSearch:
         self.best: dict[int, _Solution] = {}
         self.seconds = dict.fromkeys(range(self.n_min, self.n_max + 1), 0.0)
         self.stopped: Status | None = None
+        self._residuals: Residuals | None = None
         self._tried: dict[tuple[int, int], int] = {}  # (from, to): version of what it came from
 
     def run(self) -> None:
         """Search until nothing improves, or until stopped."""
+        self._until_stopped(self._search)
+
+    def run_around(
+        self, rank: int, start: Factors, goes_on_down: Callable[[Evidence], bool]
+    ) -> None:
+        """Search up and down from factors of one rank.
+
+        As long as ``goes_on_down`` says so of what is known, ranks below ``n_min`` are added.
+        """
+
+        def search() -> None:
+            self._polish(rank, "start", f"fit of {rank}", start, perf_counter())
+            for above in range(rank + 1, self.n_max + 1):
+                self._try_from(above - 1, above)
+            for below in range(rank - 1, self.n_min - 1, -1):
+                self._try_from(below + 1, below)
+            self._settle()
+            while self.n_min > 1 and goes_on_down(self.evidence()):
+                self.n_min -= 1
+                self.seconds[self.n_min] = 0.0
+                self._try_from(self.n_min + 1, self.n_min)
+
+        self._until_stopped(search)
+
+    def _until_stopped(self, search: Callable[[], None]) -> None:
         try:
             with self.data.keeping_svd():
-                self._search()
+                search()
         except _Stop as stop:
             self.stopped = stop.status
         except OutOfTime:
@@ -247,9 +275,30 @@ class RankSearch:
             error.path = self._path(known, lambda solution: 2 * solution.objective)
             error.factorization = error.path[known[-1]]
 
+    def evidence(self) -> Evidence:
+        """What tells the ranks apart that have been fitted."""
+        ranks = sorted(rank for rank in self.best if np.isfinite(self.best[rank].objective))
+        known = [self.best[rank] for rank in ranks]
+        errors = [percent(self._residual2(solution), self.data.norm2) for solution in known]
+        return Evidence(
+            ranks=np.array(ranks),
+            errors=np.minimum.accumulate(errors),
+            penalties=np.array([np.nan, *map(self._penalty, known[1:])]),
+            structure=np.array([self._structure(solution) for solution in known]),
+            stability=np.full(len(ranks), np.nan),
+            shape=self.data.shape,
+        )
+
+    def _structure(self, solution: _Solution) -> float:
+        """How much structure a solution leaves over."""
+        if self._residuals is None:
+            self._residuals = Residuals(self.data)
+        return self._residuals.structure(solution.Wt, solution.H)
+
     def _path(self, ranks: Sequence[int], residual2: Callable[[_Solution], float]) -> RankPath:
         results: list[Factorization] = []
         penalties: list[float] = []
+        structure: list[float] = []
         for rank in ranks:
             result = self._factorization(rank, residual2(self.best[rank]))
             penalty = self._penalty(self.best[rank])
@@ -257,12 +306,14 @@ class RankSearch:
                 result, penalty = _with_zero_component(results[-1]), 0.0
             results.append(result)
             penalties.append(penalty)
+            structure.append(np.nan if self.stopped else self._structure(self.best[rank]))
         return RankPath(
             factorizations=results,
             penalties=np.array([np.nan, *penalties[1:]]),
             rank_seconds=np.array([self.seconds[rank] for rank in ranks]),
             seconds=self.limits.elapsed(),
             status=self._status(),
+            structure=np.array(structure),
         )
 
     def _unpolished(self, solution: _Solution, rank: int) -> _Solution:
@@ -291,6 +342,7 @@ class RankSearch:
             stages=stages,
             status=solution.status,
             seconds=self.seconds[rank],
+            axes=self.data.axes,
         )
         return result.reordered(order_by_share(*solution.grams))
 

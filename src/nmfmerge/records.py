@@ -1,10 +1,11 @@
 """Results as plain values for JSON and arrays for npz, and back, checked.
 
 Checkpoints and the folders of finished fits are both written and read by these functions. Reading
-raises ValueError, KeyError or TypeError for anything that no run could have written.
+raises ValueError, KeyError, TypeError or OverflowError for anything that no run could have written.
 """
 
 import math
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,11 @@ from nmfmerge.result_path import RankPath
 Record = dict[str, Any]
 Arrays = dict[str, np.ndarray]
 
-_PATH_ARRAYS = ("penalties", "rank_seconds", "stability")
-_START_NUMBERS = ("fitting_error", "n_iter", "subspace_mismatch", "permutation_mismatch")
+_PATH_ARRAYS = ("penalties", "rank_seconds", "stability", "structure")
+_START_FIELDS = (
+    "init", "seed", "status", "merged", "fitting_error", "n_iter", "subspace_mismatch",
+    "permutation_mismatch",
+)  # fmt: skip
 _ROWS = 1 << 18  # of a factor that are checked at once
 _ROUNDING = 1e-6  # by which a cosine may exceed 1
 
@@ -107,18 +111,9 @@ def unpack_result(record: Record, arrays: Mapping[str, np.ndarray]) -> Factoriza
         merges=merges,
         generalized_singular_values=values,
         names=_names(record.get("names", [])),
-        merge_ids=_merge_ids(record.get("merge_ids", []), merges),
+        merge_ids=tuple(record.get("merge_ids", [])),
         **_unpack_starts(record, arrays),
     )
-
-
-def _merge_ids(ids: Any, merges: MergeTree | None) -> tuple[int, ...]:
-    """The id of each component in the merge tree, checked."""
-    if not ids:
-        return ()
-    if merges is None or sorted(ids) != list(merges.roots):
-        raise ValueError("the merges do not lead to the components")
-    return tuple(ids)
 
 
 def _pack_starts(result: Factorization) -> tuple[Record, Arrays]:
@@ -131,8 +126,7 @@ def _pack_starts(result: Factorization) -> tuple[Record, Arrays]:
     record = {
         "best_start": result.best_start,
         "starts": [
-            {name: getattr(start, name) for name in ("init", "seed", "status", *_START_NUMBERS)}
-            for start in result.starts
+            {name: getattr(start, name) for name in _START_FIELDS} for start in result.starts
         ],
     }
     return record, arrays
@@ -173,6 +167,7 @@ def _unpack_start(record: Record, similarity: np.ndarray) -> Start:
         subspace_mismatch=number("subspace_mismatch", record["subspace_mismatch"]),
         permutation_mismatch=number("permutation_mismatch", record["permutation_mismatch"]),
         similarity=similarity,
+        merged=record.get("merged") is not False,  # earlier fits merged every start
     )
 
 
@@ -202,7 +197,7 @@ def unpack_path(record: Record, arrays: Mapping[str, np.ndarray]) -> RankPath:
         factorizations=results,
         seconds=number("seconds", record["seconds"]),
         status=Status(record["status"]),
-        **{name: arrays[name] for name in _PATH_ARRAYS},
+        **{name: arrays[name] for name in _PATH_ARRAYS if name in arrays},
     )
 
 
@@ -233,8 +228,11 @@ def _blocks(F: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def read_arrays(path: Path) -> Arrays:
-    """All arrays of an npz file."""
+    """All arrays of an npz file; we never compress them, so that they are no larger than it."""
     with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+        size = sum(entry.file_size for entry in archive.zip.infolist())
+        if size > os.fstat(file.fileno()).st_size:
+            raise ValueError(f"{path.name} unpacks to {size / 1e6:,.1f} MB, more than it has")
         return {name: archive[name] for name in archive.files}
 
 

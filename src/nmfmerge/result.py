@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from nmfmerge.datasets.base import Dataset
 from nmfmerge.kernels import gram64
 from nmfmerge.merge import MergeTree
 
@@ -149,6 +150,8 @@ class Start:
         For each component of the best solution, the cosine with its match in this one.
     subspace_mismatch, permutation_mismatch : float
         How far W is from that of the best solution; see `nmfmerge.metrics`.
+    merged : bool
+        True if it went through recovery and merging, False if it is standard NMF.
     """
 
     init: str
@@ -159,6 +162,7 @@ class Start:
     similarity: np.ndarray
     subspace_mismatch: float
     permutation_mismatch: float
+    merged: bool = True
 
     @property
     def name(self) -> str:
@@ -238,6 +242,9 @@ class Factorization:
         How much the components vary over the starts.
     solutions : tuple of Factorization
         Those from all starts, if they were asked for.
+    axes : Dataset or None
+        What the rows and columns of X stand for, without X, where it came with names: as a
+        Dataset, an AnnData, a DataFrame or an xarray.
     """
 
     W: np.ndarray
@@ -255,6 +262,7 @@ class Factorization:
     spread: "Spread | None" = None
     solutions: tuple["Factorization", ...] = ()
     merge_ids: tuple[int, ...] = ()
+    axes: Dataset | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.W.ndim != 2 or self.H.ndim != 2 or self.W.shape[1] != self.H.shape[0]:
@@ -266,8 +274,22 @@ class Factorization:
             )
         object.__setattr__(self, "stages", tuple(self.stages))
         object.__setattr__(self, "names", tuple(self.names))
-        if not self.merge_ids and self.merges and self.merges.n_components == len(self.H):
-            object.__setattr__(self, "merge_ids", self.merges.roots)
+        object.__setattr__(self, "merge_ids", self._checked_merge_ids())
+
+    def _checked_merge_ids(self) -> tuple[int, ...]:
+        if self.merges is None:
+            if self.merge_ids:
+                raise ValueError("there are merge_ids but no merges; expected both or none")
+            return ()
+        if self.merges.n_components != len(self.H):
+            raise ValueError(
+                f"the merges of {self.merges.n_leaves} components leave "
+                f"{self.merges.n_components}, but W and H have {len(self.H)}"
+            )
+        roots = self.merges.roots
+        if sorted(self.merge_ids or roots) != list(roots):
+            raise ValueError("the merges do not lead to the components")
+        return tuple(self.merge_ids or roots)
 
     @property
     def n_components(self) -> int:
@@ -353,7 +375,8 @@ class Factorization:
             A function of `nmfmerge.plot`: "components", "maps", "reconstruction", "convergence",
             "starts", "merges", "singular_values" or "comparison".
         *arguments, **options
-            What that function takes besides the result, such as the data set with its axes.
+            What that function takes besides the result, such as the data set with its axes;
+            default: ``axes`` of the result.
 
         Returns
         -------

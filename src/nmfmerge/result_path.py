@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from nmfmerge.assessment import Assessment, Evidence, assess
 from nmfmerge.result import Factorization, Status, draw
-from nmfmerge.suggest import Evidence, Suggestion, suggest
 
-_ARRAYS = ("penalties", "rank_seconds", "stability")
+_ARRAYS = ("penalties", "rank_seconds", "stability", "structure")
+_OPTIONAL = ("stability", "structure")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -36,6 +37,10 @@ class RankPath(Mapping[int, Factorization]):
     stability : array (n_ranks,)
         Cosine of the least alike pair of components, when those found in both halves of the data
         are matched; NaN where it was not measured.
+    structure : array (n_ranks,)
+        Largest squared singular value of X − WH, divided by that of X − WH with random signs: about
+        1 where only noise is left, above 1.5 where components are missing. NaN where X is streamed,
+        or the search was stopped.
     """
 
     factorizations: Sequence[Factorization]
@@ -44,11 +49,13 @@ class RankPath(Mapping[int, Factorization]):
     seconds: float
     status: Status
     stability: np.ndarray = field(default_factory=lambda: np.empty(0))
+    structure: np.ndarray = field(default_factory=lambda: np.empty(0))
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "factorizations", tuple(self.factorizations))
-        if self.stability.size == 0:
-            object.__setattr__(self, "stability", np.full(len(self.factorizations), np.nan))
+        for name in _OPTIONAL:
+            if getattr(self, name).size == 0:
+                object.__setattr__(self, name, np.full(len(self.factorizations), np.nan))
         for name in _ARRAYS:
             values = np.array(getattr(self, name), dtype=np.float64)
             values.flags.writeable = False
@@ -86,13 +93,20 @@ class RankPath(Mapping[int, Factorization]):
         """Whether the search was finished and every rank reached the tolerance."""
         return self.status is Status.CONVERGED
 
-    def suggest(self) -> list[Suggestion]:
-        """Ranks to consider, the most likely first, each with its reason and how sure it is.
+    def assess(self) -> Assessment:
+        """What the data say about the rank: one that stands out, a range, or that none does.
 
-        Empty if the path is too short to tell, or its lowest rank fits exactly. ``stability=True``
-        in `rank_path` gives one more criterion to judge by.
+        ``stability=True`` in `rank_path` gives one more criterion to judge by.
         """
-        return suggest(Evidence(self.ranks, self.fitting_errors, self.penalties, self.stability))
+        return assess(self.evidence())
+
+    def evidence(self) -> Evidence:
+        """What the assessment looks at."""
+        first = self.factorizations[0]
+        return Evidence(
+            self.ranks, self.fitting_errors, self.penalties, self.structure, self.stability,
+            (len(first.W), first.H.shape[1]),
+        )  # fmt: skip
 
     def plot(self, rank: int | None = None) -> Any:
         """Draw error, merge penalty and stability against rank: `nmfmerge.plot.rank_path`.
@@ -100,7 +114,7 @@ class RankPath(Mapping[int, Factorization]):
         Parameters
         ----------
         rank : int, optional
-            A rank to mark; default the first that is suggested.
+            A rank to mark; default the one of the assessment.
 
         Returns
         -------

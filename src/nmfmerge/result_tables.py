@@ -190,6 +190,7 @@ def path_table(path: RankPath) -> Table:
         "rank": path.ranks,
         "fitting error (%)": path.fitting_errors,
         "merge penalty (%)": path.penalties,
+        "structure": path.structure,
         "stability": path.stability,
         "seconds": path.rank_seconds,
     }

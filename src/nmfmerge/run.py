@@ -81,7 +81,8 @@ class Run:
         self.stopped: Status | None = None  # by the clock, the callback or Ctrl-C
         self._last_stage = ""
         self._point: Point | None = None
-        self._fallback: tuple[Array, Array] | None = None  # the initial stage's solutions
+        self._aside: Factors | None = None  # the first start, while the others are merged
+        self._fallback: Factors | None = None  # the initial stage's solutions
         self._fallback_objective = np.full(len(beginnings), np.inf)
         self._restored: LoopState | None = None  # where to go on, until it is taken up
         self._restored_seconds = 0.0
@@ -118,6 +119,40 @@ class Run:
         held = None if self.held is None else self.held.extended(H.shape[1])
         return Point(self.data, Wt, H, held)
 
+    def set_aside(self) -> None:
+        """Put the first start aside if it is not to be merged; the others go on without it."""
+        if self.beginnings[0].merges or self._is_behind("initial") or self._aside is not None:
+            return
+        self._aside = self.point.Wt[:1], self.point.H[:1]
+        self._fallback_objective = self._fallback_objective[1:]
+        others = list(range(1, self.n_starts))
+        take = self.data.kernels.take
+        self._point = self._at(take(self.point.Wt, others), take(self.point.H, others))
+
+    def take_back(self) -> None:
+        """Put the start that was set aside back among the others."""
+        if self._aside is None:
+            return
+        stack, aside = self.data.kernels.stack, self._aside
+
+        def joined(Wt: Array, H: Array) -> Factors:
+            return stack([*aside[0], *Wt]), stack([*aside[1], *H])
+
+        self._point = self._at(*joined(self.point.Wt, self.point.H))
+        if self._fallback is not None:
+            self._fallback = joined(*self._fallback)
+        self._fallback_objective = np.concatenate([[np.inf], self._fallback_objective])
+        self._aside = None
+
+    @property
+    def _active(self) -> list[StartState]:
+        """The starts that are not set aside."""
+        return self.starts[self._n_aside :]
+
+    @property
+    def _n_aside(self) -> int:
+        return 0 if self._aside is None else 1
+
     def solve(self, stage: str, tol: float) -> None:
         """Run the solver until ``tol``."""
         if self._is_behind(stage):
@@ -143,12 +178,12 @@ class Run:
         self._fallback = Wt, H = self.point.Wt, self.point.H
         self._fallback_objective = self.data.kernels.to_host(self.point.objective())
         self.point.forget_products()
-        rounds: list[list[Outcome]] = [[] for _ in self.starts]
+        rounds: list[list[Outcome]] = [[] for _ in self._active]
 
         def refine(start: int, Wt: Array, H: Array) -> tuple[Array, Array]:
             loop = self._iterate(self._at(Wt, H), "recover", tol, first_start=start)
             rounds[start] += loop.outcomes()
-            if self.n_starts == 1:
+            if len(rounds) == 1:
                 self._point = loop.point  # what there is if it stops here
             self._halt_if_stopped("recover", rounds[start])
             return loop.point.Wt, loop.point.H
@@ -157,7 +192,7 @@ class Run:
             self.data, Wt, H, k, refine, self.limits.check_time,
             None if self.held is None else self.held.W,
         )  # fmt: skip
-        for start, of_start in zip(self.starts, values, strict=True):
+        for start, of_start in zip(self._active, values, strict=True):
             start.generalized_singular_values = of_start
         self._point = self._at(Wt, H)
         self._record("recover", began, [Outcome.joined(outcomes) for outcomes in rounds])
@@ -178,7 +213,7 @@ class Run:
             lambda pair: merge_plan(pair[0], pair[1], self.n_components, held=held),
             list(zip(*grams, strict=True)),
         )
-        for start, plan in zip(self.starts, plans, strict=True):
+        for start, plan in zip(self._active, plans, strict=True):
             start.merges = plan.tree
         Wt = k.mix(np.stack([plan.A for plan in plans]), self.point.Wt)
         H = k.mix(np.stack([plan.B for plan in plans]), self.point.H)
@@ -227,6 +262,7 @@ class Run:
             Start(
                 init=beginning.init,
                 seed=beginning.seed,
+                merged=beginning.merges,
                 fitting_error=percent(residuals[i], self.data.norm2),
                 n_iter=sum(stage.n_iter for stage in self.starts[i].stages),
                 status=self._status(i),
@@ -285,6 +321,7 @@ class Run:
             seconds=self.limits.elapsed(),
             merges=merges,
             generalized_singular_values=start.generalized_singular_values,
+            axes=self.data.axes,
         )
 
     def _status(self, i: int) -> Status:
@@ -354,7 +391,7 @@ class Run:
         before, self._restored, self._restored_seconds = self._restored, None, 0.0
         loop = Loop(
             self.solver, point, stage=stage, tol=tol, limits=self.limits, before=before,
-            first_start=first_start,
+            first_start=self._n_aside + first_start,
         )  # fmt: skip
         with self._threads(point):
             try:
@@ -383,7 +420,7 @@ class Run:
             self.data.own_threads = before
 
     def _is_behind(self, stage: str) -> bool:
-        return any(known.name == stage for known in self.starts[0].stages)
+        return any(known.name == stage for known in self.starts[-1].stages)
 
     def _save(self, began: float = 0.0, loop: Loop | None = None) -> None:
         """Save where the run stands: between two stages, or in the loop of one."""
@@ -396,8 +433,9 @@ class Run:
         else:
             loop_state = None
             arrays = {"Wt": to_host(self.point.Wt), "H": to_host(self.point.H)}
-        if self._fallback is not None:
-            arrays["fallback Wt"], arrays["fallback H"] = map(to_host, self._fallback)
+        for name, factors in (("fallback", self._fallback), ("aside", self._aside)):
+            if factors is not None:
+                arrays[f"{name} Wt"], arrays[f"{name} H"] = map(to_host, factors)
         state = State(
             elapsed=self.limits.elapsed(),
             starts=self.starts,
@@ -415,8 +453,10 @@ class Run:
         self._point = self._at(*place(arrays["Wt"], arrays["H"]))
         if "fallback Wt" in arrays:
             self._fallback = place(arrays["fallback Wt"], arrays["fallback H"])
+        if "aside Wt" in arrays:
+            self._aside = place(arrays["aside Wt"], arrays["aside H"])
         self._fallback_objective = state.fallback_objective
-        iterated = [stage for stage in self.starts[0].stages if stage.history is not None]
+        iterated = [stage for stage in self.starts[-1].stages if stage.history is not None]
         if iterated:
             self._last_stage = iterated[-1].name
         self._restored, self._restored_seconds = state.loop, state.stage_seconds
@@ -432,8 +472,8 @@ class Run:
         self, name: str, began: float, outcomes: Sequence[Outcome | None] | None = None
     ) -> None:
         errors = self.point.fitting_errors().tolist()
-        outcomes = outcomes or [None] * self.n_starts
-        for i, (start, outcome) in enumerate(zip(self.starts, outcomes, strict=True)):
+        outcomes = outcomes or [None] * len(self._active)
+        for i, (start, outcome) in enumerate(zip(self._active, outcomes, strict=True)):
             stage = Stage(
                 name=name,
                 n_components=self.point.n_components,
@@ -445,7 +485,8 @@ class Run:
             )
             start.stages.append(stage)
             if self.limits.prints_stages:
-                print(f"start {i + 1:<3} {stage}" if self.n_starts > 1 else stage, flush=True)
+                number = self._n_aside + i + 1
+                print(f"start {number:<3} {stage}" if self.n_starts > 1 else stage, flush=True)
         if self.limits.bar is not None:
             self.limits.bar.done(name, min(errors))
 
@@ -453,16 +494,16 @@ class Run:
         """After a stop: merge what is over-complete; keep an initial solution if it is better."""
         if self.point.n_components > self.n_components:
             self._merge()
-        if self._fallback is None:
-            return
-        objectives = self.data.kernels.to_host(self.point.objective())
-        rows = np.flatnonzero(self._fallback_objective < objectives).tolist()
-        if rows:
-            Wt, H = self.point.Wt, self.point.H
-            Wt[rows], H[rows] = self._fallback[0][rows], self._fallback[1][rows]
-            self._point = self._at(Wt, H)
-        for row in rows:
-            self.starts[row].merges = None
+        if self._fallback is not None:
+            objectives = self.data.kernels.to_host(self.point.objective())
+            rows = np.flatnonzero(self._fallback_objective < objectives).tolist()
+            if rows:
+                Wt, H = self.point.Wt, self.point.H
+                Wt[rows], H[rows] = self._fallback[0][rows], self._fallback[1][rows]
+                self._point = self._at(Wt, H)
+            for row in rows:
+                self._active[row].merges = None
+        self.take_back()
 
     @contextmanager
     def _rescuing(self) -> Iterator[None]:
@@ -478,6 +519,7 @@ class Run:
         self.stopped = Status.INTERRUPTED
         with suppress(Unreadable):
             self._settle_for_best()
+        self.take_back()
         error.factorization = self._as_known()
 
     def _solves_at_the_end(self) -> bool:

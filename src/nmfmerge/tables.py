@@ -16,7 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from nmfmerge.formulas import mark
+
 _DIGITS = ".9g"  # of a number of an array in a csv file; factors.npz has all
+_NAME_DIGITS = ".12g"  # of a number that is a name: 391.285, not 391.28499999999997
 _MOST_LINES = 1_048_575  # of an Excel sheet, without the heads
 _MOST_COLUMNS = 16_384
 _MOST_LETTERS = 32_767  # of a cell
@@ -41,7 +44,7 @@ class Table:
         Names of the columns.
     columns : sequence of lists or arrays
         All of one length. A missing value is None or NaN. In a csv file numbers of arrays have
-        nine digits, and those of lists all digits: lists are for names, such as those of an axis.
+        nine digits, and those of lists twelve: lists are for names, such as those of an axis.
     """
 
     name: str
@@ -103,14 +106,14 @@ def write_tables(folder: Path, tables: Sequence[Table], kind: str = "csv") -> No
 
 
 def _write_csv(folder: Path, tables: Sequence[Table]) -> None:
-    """Names of files that are not UTF-8 keep their bytes."""
+    """Names of files that are not UTF-8 keep their bytes; harmful formulas become text."""
     for table in tables:
         with open(
             folder / f"{table.name}.csv", "w", newline="", encoding="utf-8",
             errors="surrogateescape",
         ) as file:  # fmt: skip
             writer = csv.writer(file)
-            writer.writerow(map(_escapable, table.heads))
+            writer.writerow(map(_csv_cell, table.heads))
             for part in _parts(table):
                 writer.writerows(zip(*map(_csv_cells, part), strict=True))
 
@@ -122,16 +125,17 @@ def _parts(table: Table) -> Iterator[list[Sequence[Any] | np.ndarray]]:
 
 
 def _csv_cells(column: Sequence[Any] | np.ndarray) -> Iterator[Any]:
-    if isinstance(column, np.ndarray) and column.dtype.kind == "f":
-        return ("" if math.isnan(value) else format(value, _DIGITS) for value in column.tolist())
-    return map(_escapable, _plain(column))
+    digits = _DIGITS if isinstance(column, np.ndarray) else _NAME_DIGITS
+    return (_csv_cell(value, digits) for value in _plain(column))
 
 
-def _escapable(value: Any) -> Any:
-    """Text whose characters are all letters or bytes of a name that was not UTF-8."""
+def _csv_cell(value: Any, digits: str = _NAME_DIGITS) -> Any:
+    """A number with its digits; text of letters, or bytes of a name that was not UTF-8."""
+    if isinstance(value, float):
+        return "" if math.isnan(value) else format(value, digits)
     if not isinstance(value, str):
         return value
-    return re.sub(r"[\ud800-\udc7f\udd00-\udfff]", "\ufffd", value)
+    return mark(re.sub(r"[\ud800-\udc7f\udd00-\udfff]", "\ufffd", value))
 
 
 def _write_parquet(folder: Path, tables: Sequence[Table]) -> None:

@@ -64,7 +64,7 @@ def host_matrix(X: "torch.Tensor") -> Any:
     if X.layout == torch.sparse_csr:
         parts = X.values(), X.col_indices(), X.crow_indices()
         return sp.csr_array(tuple(part.numpy() for part in parts), shape=shape)
-    X = X.to_sparse_coo().coalesce()
+    X = _as_coo(X)
     return sp.coo_array((X.values().numpy(), tuple(X.indices().numpy())), shape=shape)
 
 
@@ -96,7 +96,7 @@ def device_matrix(X: "torch.Tensor", tf32: bool) -> DataMatrix:
     X = X if X.is_floating_point() else X.double()
     if X.layout != torch.strided:
         with _quiet():
-            X = X.to_sparse_coo().coalesce().to_sparse_csr()
+            X = _as_coo(X).to_sparse_csr()
     values = X.values() if X.layout == torch.sparse_csr else X
     low, high = (float(values.min()), float(values.max())) if values.numel() else (0.0, 0.0)
     if not (np.isfinite(low) and np.isfinite(high)):
@@ -136,6 +136,19 @@ def on_device(X: Any, device: Any) -> "torch.Tensor":
         raise ValueError(
             f"device={device!r} cannot be used ({reason}); leave it out to fit on the CPU"
         ) from error
+
+
+def _as_coo(X: "torch.Tensor") -> "torch.Tensor":
+    """A sparse tensor as COO with no entry twice; of a hybrid one, the nonzeros of its blocks."""
+    import torch
+
+    X = X.to_sparse_coo().coalesce()
+    if X.dense_dim() == 0:
+        return X
+    inner = X.values().to_sparse_coo()
+    block, *within = inner.indices()
+    indices = torch.cat([X.indices()[:, block], *(index[None] for index in within)])
+    return torch.sparse_coo_tensor(indices, inner.values(), X.shape, is_coalesced=True)
 
 
 def _as_tensor(X: Any) -> "torch.Tensor":

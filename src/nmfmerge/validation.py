@@ -17,21 +17,30 @@ from nmfmerge.data import DataMatrix, Side, wrap
 from nmfmerge.data.scale import float_type, unit_exponent
 from nmfmerge.foreign import to_compressed, to_numpy
 from nmfmerge.held import Held
+from nmfmerge.labels import axes_of, matrix_of, nonnegative_instead
 
 INIT_NAMES = ("init[0] (W0)", "init[1] (H0)")
 
 
-def check_X(X: Any, device: Any = None, tf32: bool = False) -> DataMatrix:
+def check_X(X: Any, device: Any = None, tf32: bool = False, source: Any = None) -> DataMatrix:
     """Check the data, take its scale off, and wrap it; float32 and float64 are not copied.
 
-    With ``device`` the data go there; results come back as X came.
+    With ``device`` the data go there; results come back as X came. ``source`` is what the user
+    gave, with names, where X was taken out of it.
     """
     if isinstance(X, DataMatrix):
         return X
+    source = X if source is None else source
+    data = _check_matrix(matrix_of(X), device, tf32, source)
+    data.axes = axes_of(source)
+    return data
+
+
+def _check_matrix(X: Any, device: Any, tf32: bool, source: Any) -> DataMatrix:
     if lazy.is_lazy(X):
         return _open_lazy(X, device)
     if not tensors.is_tensor(X):
-        matrix, exponent = _check_on_host(X)
+        matrix, exponent = _check_on_host(X, source)
         if device is None or tensors.is_host(device):
             return wrap(matrix, exponent)
         moved = tensors.device_matrix(tensors.on_device(matrix, device), tf32)
@@ -40,7 +49,8 @@ def check_X(X: Any, device: Any = None, tf32: bool = False) -> DataMatrix:
     home = X.device
     X = X if device is None else tensors.on_device(X, device)
     if tensors.is_host(X.device):
-        data = tensors.give_tensors(wrap(*_check_on_host(tensors.host_matrix(X))))
+        matrix, exponent = _check_on_host(tensors.host_matrix(X), source)
+        data = tensors.give_tensors(wrap(matrix, exponent))
     else:
         data = tensors.device_matrix(X, tf32)
     if home != X.device:
@@ -58,7 +68,7 @@ def _open_lazy(X: Any, device: Any) -> DataMatrix:
     return lazy.open_matrix(X)
 
 
-def _check_on_host(X: Any) -> tuple[Any, int]:
+def _check_on_host(X: Any, source: Any) -> tuple[Any, int]:
     """Check the data; return them as an array or a compressed matrix, with their unit exponent."""
     matrix: Any = _check_sparse(X) if sp.issparse(X) else check_array("X", X)
     if min(matrix.shape) == 0:
@@ -73,19 +83,22 @@ def _check_on_host(X: Any) -> tuple[Any, int]:
     if low < 0:
         raise ValueError(
             f"Negative values in data passed to NMF ({_first(matrix, lambda v: v < 0)}); X must "
-            "be nonnegative: shift it, clip it or take magnitudes first"
+            f"be nonnegative: {nonnegative_instead(source)}"
         )
     return matrix, unit_exponent(float(high))
 
 
 def check_X_on_host(X: Any, user: str) -> DataMatrix:
     """Check data for what works on the CPU alone, in memory; results are NumPy arrays."""
-    if lazy.is_lazy(X):
+    matrix = matrix_of(X)
+    if lazy.is_lazy(matrix):
         raise TypeError(f"X is a Dask array; {user} works in memory: pass X.compute()")
-    if tensors.is_tensor(X):
-        if not tensors.is_host(X.device):
-            raise TypeError(f"X is a tensor on {X.device}; {user} works on the CPU: pass X.cpu()")
-        X = tensors.host_matrix(X)
+    if tensors.is_tensor(matrix):
+        if not tensors.is_host(matrix.device):
+            raise TypeError(
+                f"X is a tensor on {matrix.device}; {user} works on the CPU: pass X.cpu()"
+            )
+        X = tensors.host_matrix(matrix)
     return check_X(X)
 
 

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+import nmfmerge.cli.report  # noqa: F401  (it takes `pages` before a test replaces them)
 from nmfmerge import datasets
 
 

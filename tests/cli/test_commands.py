@@ -172,6 +172,16 @@ def test_a_damaged_folder_is_one_sentence(command, fitted):
     assert err.count("\n") == 1
 
 
+def test_info_shows_names_of_rows_and_columns(command, tmp_path):
+    (tmp_path / "x.csv").write_text("gene,c1,c2,c3\nTP53,1,2,3\nMYC,4,5,6\n")
+    code, out, _ = command("info", tmp_path / "x.csv")
+    assert code == 0
+    lines = {tuple(line.split(maxsplit=2)) for line in out.splitlines()}
+    assert {("row", "names", "TP53, MYC"), ("column", "names", "c1, c2, c3")} <= lines
+    known = json.loads(command("info", tmp_path / "x.csv", "--json")[1])
+    assert known["row_names"] == "TP53, MYC"
+
+
 def test_info_says_what_a_file_holds_and_what_is_wrong(command, tmp_path):
     X = np.ones((3, 4))
     X[1, 2] = -1
@@ -202,15 +212,16 @@ def test_drawing_library_is_loaded_only_where_it_draws(file):
     assert out.stdout.strip().endswith("False")
 
 
-def test_a_merged_fit_is_compared_with_its_own_neighbours(file, command, tmp_path):
+def test_a_merged_fit_is_compared_with_the_ranks_around_it(file, command, tmp_path):
     """What was measured of the fit that it comes from says nothing of it."""
     assert command("fit", file, "-r", 5, "--starts", 2, "-o", tmp_path / "five")[0] == 0
     assert command("merge", tmp_path / "five", "-r", 3, "-o", tmp_path / "three")[0] == 0
     before, after = (folder.read(tmp_path / name) for name in ("five", "three"))
     assert "standard" in before.about
     assert "standard" not in after.about
-    near = after.about["neighbours"]
-    assert near["more"] <= after.result.fitting_error <= near["fewer"]
+    near = after.about["around"]
+    errors = dict(zip(near["ranks"], near["errors"], strict=True))
+    assert errors[4] <= after.result.fitting_error <= errors[2]
 
 
 def test_a_data_file_that_is_not_there_is_told(file, command, tmp_path):

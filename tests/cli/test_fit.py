@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
-from nmfmerge import folder, nmf, nmf_merge
+from nmfmerge import folder, nmf, nmf_merge, rank_path
 from nmfmerge.cli import fit as fit_command
 
 
@@ -308,9 +308,47 @@ def test_errors_are_one_sentence(words, said, command, file, tmp_path, monkeypat
     assert not list(tmp_path.glob("*.unfinished"))
 
 
-@pytest.mark.parametrize("words", [[], ["fit"], ["fit", "x.npy"], ["nonsense"], ["fit", "-r", "x"]])
+@pytest.mark.parametrize("words", [[], ["fit"], ["nonsense"], ["fit", "-r", "x"]])
 def test_a_mistyped_command_ends_with_code_2(words, command, capsys):
     with pytest.raises(SystemExit) as stop:
         command(*words)
     assert stop.value.code == 2
     assert "usage: nmfmerge" in capsys.readouterr().err
+
+
+def test_without_a_rank_the_ways_to_one_are_named(command, file):
+    code, _, message = command("fit", file)
+    assert code == 2
+    for way in ("-r N", "-r auto", f"nmfmerge path {file} --max 20"):
+        assert way in message
+
+
+def test_the_rank_can_be_left_to_the_data(command, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.gamma(0.4, 1, (60, 4)) @ rng.gamma(0.4, 1, (4, 80))
+    np.save(tmp_path / "x.npy", X + 0.02 * X.mean() * rng.random(X.shape))
+    words = ("fit", tmp_path / "x.npy", "-r", "auto", "-o", tmp_path / "out")
+    code, out, message = command(*words)
+    assert code == 0
+    found = rank_path(np.load(tmp_path / "x.npy"), 20, tol=1e-4).assess()
+    assert found.stands_out
+    assert message == f"nmfmerge: {found} Fitting rank {found.rank}.\n"
+    assert f"Rank: {found}" in out
+    fit = folder.read(tmp_path / "out")
+    assert fit.result.n_components == found.rank
+    assert fit.about["settings"]["n_components"] == "auto"
+    assert " -r auto" in fit.about["command"]
+    assert "nothing to resume" in command(*words, "--resume")[1]
+
+
+def test_small_data_do_not_decide_on_a_rank(command, tmp_path):
+    np.save(tmp_path / "x.npy", np.ones((9, 13)))
+    code, _, message = command("fit", tmp_path / "x.npy", "-r", "auto")
+    assert code == 1
+    assert "9 × 13 data are too small to judge the rank by; give a number with -r N" in message
+
+
+@pytest.mark.parametrize("rank", ["many", "3.5", "Auto"])
+def test_a_rank_is_a_number_or_auto(command, file, rank):
+    with pytest.raises(SystemExit):
+        command("fit", file, "-r", rank)

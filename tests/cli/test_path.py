@@ -1,4 +1,4 @@
-"""`nmfmerge path`: every rank in a folder that the other commands read, and what it suggests."""
+"""`nmfmerge path`: every rank in a folder that other commands read, and the rank to take."""
 
 import csv
 import json
@@ -19,20 +19,20 @@ def made(command, file, tmp_path):
     return out, text
 
 
-def test_path_writes_every_rank_and_prints_what_it_suggests(made, X):
+def test_path_writes_every_rank_and_prints_what_it_says(made, X):
     out, text = made
     fit = folder.read(out)
     same = rank_path(X, 7, stability=True)
     np.testing.assert_array_equal(fit.path.fitting_errors, same.fitting_errors)
     np.testing.assert_array_equal(fit.path.penalties, same.penalties)
     np.testing.assert_array_equal(fit.path.stability, same.stability)
-    assert fit.path.suggest() == same.suggest()
-    assert fit.result.n_components == same.suggest()[0].rank
+    np.testing.assert_array_equal(fit.path.structure, same.structure)
+    assert fit.path.assess() == same.assess()
+    assert fit.result.n_components == same.assess().rank
     for rank, result in same.items():
         for name in ("W", "H"):
             np.testing.assert_array_equal(getattr(fit.path[rank], name), getattr(result, name))
-    for suggestion in same.suggest():
-        assert str(suggestion) in text
+    assert str(same.assess()) in text
     assert f"with the fit of rank {fit.result.n_components}" in text
 
 
@@ -54,7 +54,7 @@ def test_json_is_json_and_complete(command, file, tmp_path):
     assert said["penalties"][0] is None
     assert said["stability"] == [None] * 5
     assert said["rank"] == 3
-    assert {"rank", "reason", "confidence"} == set(said["suggestions"][0])
+    assert {"rank", "reason", "confidence"} <= set(said["assessment"])
     assert folder.read(tmp_path / "out").result.n_components == 3
 
 

@@ -69,7 +69,7 @@ def test_data_are_streamed_and_all_of_the_fit_is_written(command, store, tmp_pat
     assert fit.result.fitting_error == pytest.approx(in_memory.fitting_error, rel=1e-6)
     assert fit.about["command"].endswith("-r 4 --memory 2GB")
     assert fit.about["streamed"] == {"memory": "2GB", "scheduler": None}
-    assert not {"standard", "neighbours", "data_sha256"} & set(fit.about)
+    assert not {"standard", "around", "data_sha256"} & set(fit.about)
     assert "in bands of 20 rows" in fit.about["notes"][0]
     assert not (tmp_path / "out.unfinished").exists()
 

@@ -186,6 +186,31 @@ def test_chunks_of_unknown_length(A):
     assert numpy(result.W).shape == (M, R)
 
 
+def with_unknown(X, *axes):
+    """The same array, whose length along these axes Dask does not know."""
+    for axis in axes:
+        every = da.ones(X.shape[axis], dtype=bool, chunks=(X.chunks[axis],))
+        X = X[every] if axis == 0 else X[:, every]
+    return X
+
+
+@pytest.mark.parametrize("chunks", [(M, N), (60, N), (M, 10), (60, 10)], ids=str)
+@pytest.mark.parametrize("axes", [(0,), (1,), (0, 1)], ids=str)
+def test_unknown_lengths_are_found_or_refused_with_what_to_do(A, chunks, axes):
+    X = with_unknown(da.from_array(A, chunks=chunks), *axes)
+    by_columns = (chunks[1] < N) if (chunks[0] < M) != (chunks[1] < N) else 1 in axes
+    if (0 if by_columns else 1) in axes:
+        other = "columns, and Dask does not know how many rows" if by_columns else (
+            "rows, and Dask does not know how many columns"
+        )  # fmt: skip
+        with pytest.raises(ValueError, match=rf"chunks of {other}.*compute_chunk_sizes\(\)"):
+            fit(X)
+        X.compute_chunk_sizes()
+    H, error = differences(fit(X), fit(A))
+    assert H < 1e-12
+    assert error < 1e-12
+
+
 def test_xarray(A):
     xarray = pytest.importorskip("xarray")
     X = xarray.DataArray(by_rows(A), dims=("sample", "feature"))

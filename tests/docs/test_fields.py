@@ -80,7 +80,7 @@ def _of_sound(names, said):
 
 
 def _of_lcms(names, said):
-    assert {"180.25", "260.25", "342.25"} <= set(re.findall(r"\d+\.\d5", said))
+    assert {"180.06", "260.03", "342.12"} <= set(re.findall(r"\b\d{3}\.\d\d\b", said))
     assert Path("compounds/spectra.mgf").exists()
     assert Path("run.cdf.path/path.csv").exists()
 

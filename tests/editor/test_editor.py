@@ -1,6 +1,8 @@
+import ast
 import subprocess
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +25,7 @@ from nmfmerge import (
 )
 from nmfmerge.data.dense import DenseData
 from nmfmerge.editor import Edit
+from nmfmerge.editor.code import call
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +75,7 @@ def test_what_is_added_is_what_was_missing(data, editor, solution):
     assert np.array_equal(added.W[:, -2:], missing.W)
     assert np.array_equal(added.H[-2:], missing.H)
     W, _, values = recover_components(data.X, solution.W, solution.H, 2)
-    assert np.array_equal(added.W, W)
+    assert np.array_equal(added.W[:, :-2], W[:, :-2])
     assert np.array_equal(values, missing.generalized_singular_values)
     assert added.names[-2:] == ("9", "10")
 
@@ -204,6 +207,33 @@ def test_the_script_gives_the_same_result(data, editor, tmp_path):
     with np.load(tmp_path / "out.npz") as out:
         assert np.array_equal(out["W"], editor.result().W)
         assert tuple(out["names"]) == editor.names
+
+
+def test_all_that_the_script_is_made_of_is_quoted(editor):
+    strange = "a'b\"); __import__('os').abort() # 🎼"
+    editor.rename(0, strange)
+    code = call("f", strange, **{"plain": strange, strange: 1, "lambda": [strange]})
+    made = ast.parse(editor.script(X=code, start=strange))
+    assert "abort" not in {node.attr for node in ast.walk(made) if isinstance(node, ast.Attribute)}
+    texts = [node.value for node in ast.walk(made) if isinstance(node, ast.Constant)]
+    assert texts.count(strange) == 6
+    assert eval(code, {"f": lambda *given, **named: (given, named)}) == (
+        (strange,), {"plain": strange, strange: 1, "lambda": [strange]},
+    )  # fmt: skip
+
+
+def test_a_polish_that_is_worse_by_rounding_leaves_no_merges_behind(monkeypatch):
+    X = np.random.default_rng(0).random((6, 5))
+    start = nmf_merge(X, 2)
+
+    def slightly_worse(*arguments, **options):
+        result = nmf(*arguments, **options)
+        return replace(result, fitting_error=start.fitting_error * (1 + 1e-15))
+
+    monkeypatch.setattr("nmfmerge.editor.state.nmf", slightly_worse)
+    result = Editor(X, start).polish()
+    np.testing.assert_array_equal(result.W, start.W)
+    assert (result.merges, result.merge_ids) == (None, ())
 
 
 @given(where=st.floats(0, 1), change=st.integers(1, 255), cut=st.booleans())
@@ -397,3 +427,25 @@ def test_names_go_to_folders_figures_and_reports(data, editor, tmp_path):
     labels = [text.get_text() for text in names if text.get_gid() == "name"]
     assert any(label.startswith("glucose") for label in labels)
     assert any(label.startswith("component 2+3") for label in labels)
+
+
+@pytest.mark.parametrize("r", [6, 8, 9])
+def test_a_component_that_is_added_has_weight(real, r):
+    """At these ranks of this run, recovery alone gives components of no weight."""
+    X = real("lcms_ko15")
+    editor = Editor(X, nmf_merge(X, r, n_init=1))
+    missing = editor.missing(3)
+    assert (missing.W.any(axis=0) & missing.H.any(axis=1)).all()
+    before = editor.fitting_error
+    editor.add()
+    assert editor.fitting_error < 0.995 * before
+    assert metrics.shares(editor.result().W, editor.result().H)[-1] > 0.1
+
+
+def test_new_components_are_fitted_while_the_others_stay(rng):
+    W, H = rng.gamma(0.5, 1, (40, 5)), rng.gamma(0.5, 1, (5, 30))
+    editor = Editor(W @ H, W[:, :4], H[:4], held=range(4))
+    result = editor.add()
+    np.testing.assert_array_equal(result.W[:, :4], W[:, :4])
+    np.testing.assert_array_equal(result.H[:4], H[:4])
+    assert editor.fitting_error < 1e-3

@@ -1,14 +1,20 @@
 """The session, without a page and without a browser."""
 
+import ast
+import os
 import re
+import shlex
+import subprocess
+import sys
 import threading
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from nmfmerge import folder, nmf
+from nmfmerge import Editor, datasets, folder, nmf
 from nmfmerge.cli import main
 from nmfmerge.explore import saving
 from nmfmerge.explore import session as session_module
@@ -494,6 +500,36 @@ def test_the_saved_script_repeats_the_edits(opened, file, monkeypatch):
     assert namespace["result"].names == opened.state.result.names
 
 
+def test_a_shared_fit_cannot_put_code_into_the_script(tmp_path):
+    data = datasets.lcms_like()
+    evil = "x=open('pwned', 'w'),y"
+    about = {"file": "run.csv", "reading": {evil: 1}}
+    session = Session(data, nmf(data.X, 3, tol=0.1), about=about, place=Place(tmp_path))
+    session.save("mine.nmf")
+    done(session)
+    session.close()
+    script = (tmp_path / "mine.nmf" / "edits.py").read_text("utf-8")
+    read = next(node for node in ast.parse(script).body if isinstance(node, ast.Assign)).value
+    assert ast.unparse(read) == f"nmfmerge.io.read('run.csv', **{ {evil: 1}!r}).X"
+    command = folder.read(tmp_path / "mine.nmf").about["command"]
+    assert shlex.split(command) == ["nmfmerge", "explore", "run.csv"]
+    subprocess.run([sys.executable, "edits.py"], cwd=tmp_path / "mine.nmf", capture_output=True)
+    assert not (tmp_path / "mine.nmf" / "pwned").exists()
+
+
+def test_the_script_for_the_generated_example_runs(tmp_path, monkeypatch):
+    data = datasets.lcms_like()
+    about = {"file": "nmfmerge.datasets.lcms_like()", "generated": True}
+    session = Session(data, nmf(data.X, 3, tol=0.1), about=about, place=Place(tmp_path))
+    session.save("mine.nmf")
+    done(session)
+    monkeypatch.chdir(tmp_path / "mine.nmf")
+    namespace = {}
+    exec(compile(Path("edits.py").read_text("utf-8"), "edits.py", "exec"), namespace)
+    np.testing.assert_array_equal(namespace["result"].W, session.state.result.W)
+    session.close()
+
+
 def test_saving_without_a_name_saves_and_says_where(opened, file):
     opened.save()
     assert done(opened).text == f"Saved as run.nmf in {file.parent}."
@@ -588,7 +624,7 @@ def test_the_opened_fit_is_never_replaced_unasked(opened, file):
 
 
 def test_before_another_fit_is_replaced_the_page_asks(opened, file):
-    folder.write(file.parent / "mine.nmf", folder.Fit(opened.state.result, opened.data))
+    folder.write(file.parent / "mine.nmf", folder.Fit(opened.state.path[2], opened.data))
     opened.go(3)
     opened.save("mine.nmf")
     note = done(opened)
@@ -596,7 +632,7 @@ def test_before_another_fit_is_replaced_the_page_asks(opened, file):
     assert opened.state.note.replacing == "mine.nmf"
     opened.keep()
     assert opened.state.note.text == "mine.nmf stays as it is."
-    assert folder.read(file.parent / "mine.nmf").result.n_components != 3
+    assert folder.read(file.parent / "mine.nmf").result.n_components == 2
     opened.save("mine.nmf")
     done(opened)
     opened.save("mine.nmf", overwrite=True)
@@ -667,6 +703,53 @@ def test_edits_are_found_again_after_a_kill(file):
     np.testing.assert_array_equal(second.state.result.W, first.state.path[3].W)
     second.close()
     first.close()
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("n", range(3))
+def test_a_kill_in_the_first_autosave_is_no_change_of_the_data(file, monkeypatch, n):
+    session = open_path(file)
+    editor = Editor(session.matrix, nmf(session.matrix, 3))
+    editor.rename(0, "glucose")
+    replace, left = os.replace, [n]  # files that are complete before the kill
+
+    def dying(*places):
+        if left[0] == 0:
+            raise Killed
+        left[0] -= 1
+        replace(*places)
+
+    with monkeypatch.context() as patch, suppress(Killed):
+        patch.setattr(os, "replace", dying)
+        session._autosave.keep(3, editor, ["Rename 1"])
+    session.close()
+    again = open_path(file)
+    assert not file.with_name(f"{file.name}.edits-1").exists()
+    assert list(again.editors) == ([3] if n == 2 else [])
+    assert again.state.note is None or "are here again" in again.state.note.text
+    again.close()
+
+
+@pytest.mark.parametrize("about", [None, "{", "[]", '{"words": [1]}', '{"words": {"x": 1}}'])
+def test_edits_are_shown_where_nothing_says_which_data_they_are_of(file, about):
+    session = open_path(file)
+    session.find_path(4)
+    done(session)
+    session.go(3)
+    session.edit("rename", 0, "glucose")
+    done(session)
+    session.close()
+    place = file.with_name(f"{file.name}.edits") / "about.json"
+    place.unlink() if about is None else place.write_text(about)
+    again = open_path(file)
+    assert list(again.editors) == [3]
+    assert again.state.names[0] == "glucose"
+    assert "are here again" in again.state.note.text
+    assert "check that they still fit" in again.state.note.text
+    again.close()
 
 
 def test_edits_of_data_that_have_changed_are_set_aside(file, data):

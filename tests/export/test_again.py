@@ -1,12 +1,18 @@
 """What a field's fit leaves is known to be ours: it can be replaced, and exported again."""
 
+from dataclasses import replace
+
 import anndata
 import numpy as np
 import pandas as pd
 import pytest
 import tifffile
 
-from nmfmerge.folder import not_ours
+from nmfmerge import folder as folders
+from nmfmerge.datasets import Axis
+from nmfmerge.folder import FolderError, not_ours
+from nmfmerge.origin import data_again
+from tests.io.test_lcms import write_mzml
 
 
 def cells(folder, rng):
@@ -49,3 +55,17 @@ def test_a_fit_with_files_of_its_field_is_replaced_and_exported(
     code, _, err = command("export", out, "--tables", tables)
     assert (code, err) == (0, "")
     assert {path.name for path in out.iterdir()} >= set(names)
+
+
+def test_data_that_another_version_binned_otherwise_are_not_taken_for_those_of_a_fit(
+    tmp_path, command
+):
+    """Bins were from whole numbers on once, and named by their centres."""
+    path = write_mzml(tmp_path / "x.mzML")
+    assert command("fit", path, "-r", 2, "--no-report", "-o", tmp_path / "out")[0] == 0
+    fit = folders.read(tmp_path / "out")
+    np.testing.assert_array_equal(data_again(fit).rows.values, fit.data.rows.values)
+    old = replace(fit, data=replace(fit.data, rows=Axis("m/z", 100.5 + np.arange(4))))
+    assert data_again(old) is None
+    with pytest.raises(FolderError, match="other rows or columns than those of the fit"):
+        data_again(old, path)

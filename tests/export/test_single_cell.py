@@ -334,3 +334,30 @@ def test_names_of_components_are_kept(adata, written, tmp_path):
     back = anndata.read_h5ad(tmp_path / "b.h5ad")
     assert list(back.uns["nmf"]["names"]) == ["B/T cells", "same", "same"]
     assert back.uns["rank_genes_nmf"]["names"].dtype.names == ("1: B/T cells", "2: same", "3: same")
+
+
+@pytest.mark.parametrize("n_genes", [40, 25])
+def test_a_fit_of_raw_is_written_with_the_genes_of_raw(tmp_path, adata, command, n_genes):
+    scaled = adata[:, :n_genes].copy()
+    scaled.raw = adata
+    scaled.X = scaled.X.toarray() - scaled.X.toarray().mean(axis=0)
+    scaled.write_h5ad(tmp_path / "a.h5ad")
+    options = ["-r", 3, "--no-report", "-o", tmp_path / "f", "--layer", "raw"]
+    code, _, err = command("fit", tmp_path / "a.h5ad", *options)
+    assert (code, err) == (0, "")
+    back = anndata.read_h5ad(tmp_path / "f" / "result.h5ad")
+    assert back.var_names.tolist() == GENES
+    assert back.varm["NMF"].shape == (40, 3)
+    assert back.uns["nmf"]["layer"] == "raw"
+    assert back.obs["batch"].tolist() == adata.obs["batch"].tolist()
+    fit = metrics.fitting_error(adata.X, back.obsm["X_nmf"], back.varm["NMF"].T)
+    assert back.uns["nmf"]["fitting_error"] == pytest.approx(fit, rel=1e-4)
+
+
+def test_the_command_says_where_the_counts_of_scaled_cells_are(tmp_path, adata, command):
+    adata.layers["counts"] = adata.X.copy()
+    adata.X = adata.X.toarray() - adata.X.toarray().mean(axis=0)
+    adata.write_h5ad(tmp_path / "a.h5ad")
+    code, _, err = command("fit", tmp_path / "a.h5ad", "-r", 3)
+    assert code == 1
+    assert "read its counts or their logarithms with --layer, one of counts, logs" in err

@@ -264,11 +264,11 @@ def _edited(X, r, **options):
 
 
 def _path(X, r, **options):
-    """A few ranks up to r: the error never rises with rank, and the suggestions are ranks."""
+    """A few ranks up to r: the error never rises with rank, the assessed rank is among them."""
     keep = ("solver", "tol", "max_iter", "random_state")
     path = rank_path(X, r, max(1, r - 4), **{name: options[name] for name in keep})
     assert (np.diff(path.fitting_errors) <= 0).all(), path.fitting_errors
-    assert all(1 <= one.rank <= r for one in path.suggest())
+    assert path.assess().rank in (None, *path)
     return path[r].W, path[r].H, path.fitting_errors, path.penalties
 
 

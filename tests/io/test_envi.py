@@ -74,6 +74,18 @@ def test_incomplete_images_are_refused(write, refused, cut):
     refused(path, "is a library of spectra")
 
 
+@pytest.mark.parametrize("interleave", ["bsq", "bil", "bip"])
+def test_each_interleave_is_read_and_others_are_refused(write, cube, refused, interleave):
+    path = write(interleave=interleave)
+    text = path.read_text()
+    for known in (interleave, interleave.upper()):
+        path.write_text(text.replace(f"interleave = {interleave}", f"interleave = {known}"))
+        np.testing.assert_array_equal(read(path).X, cube.reshape(20, 6))
+    for unknown in ("tile", interleave.title(), "bsqx", "0"):
+        path.write_text(text.replace(f"interleave = {interleave}", f"interleave = {unknown}"))
+        refused(path, f"interleave = {unknown}; expected bsq, bil, bip")
+
+
 def test_without_spectral_the_command_is_given(write, needs):
     needs(write(), "spectral", "spectral", "hyperspectral")
 

@@ -16,6 +16,19 @@ def dataset(X, n_components=None):
     return Dataset("x", X, n_components, rows, columns)
 
 
+def test_a_few_names_of_rows_and_columns_are_shown():
+    genes = Axis("gene", np.array(["TP53", "MYC", "a\nb", "x" * 99, "KRAS", "EGFR"]))
+    data = Dataset("x", np.ones((6, 3)), None, genes, Axis("m/z", 100.1 + np.arange(3.0)))
+    facts = describe(data)
+    assert facts["row_names"] == f"TP53, MYC, a b, {'x' * 23}…, …, EGFR"
+    assert facts["column_names"] == "100.1, …, 102.1"
+    few = Dataset(
+        "x", np.ones((2, 1)), None, Axis("g", np.array(["a", "b"])), Axis("column", np.arange(1))
+    )
+    assert describe(few)["row_names"] == "a, b"
+    assert "column_names" not in describe(few)
+
+
 @pytest.mark.parametrize("make", [np.array, sp.csr_matrix, sp.csc_array])
 def test_numbers_are_those_of_the_matrix(make):
     facts = describe(dataset(make(BAD)))

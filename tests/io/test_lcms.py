@@ -27,7 +27,8 @@ SCANS = [
     (62.0, 1, [], []),
     (63.0, 1, [100.5, 102.75, 102.875], [16.0, 32.0, 64.0]),
 ]
-FULL = [[3, 0, 0, 16], [0, 8, 0, 0], [4, 0, 0, 96]]
+FULL = [[1, 0, 0, 0], [2, 8, 0, 16], [0, 0, 0, 0], [4, 0, 0, 96]]  # bins around 100 to 103
+MASSES = [100.25, 100.6731, 102, 102.82]  # means of the points, weighted; one bin is empty
 TIMES = [60.0, 61.0, 62.0, 63.0]
 
 
@@ -142,7 +143,7 @@ def test_a_run_is_summed_in_bins(run):
     assert data.name == "x"
     assert data.rows.name == "m/z"
     assert data.columns.label == "retention time (s)"
-    np.testing.assert_array_equal(data.rows.values, [100.5, 101.5, 102.5])
+    np.testing.assert_array_equal(data.rows.values, MASSES)
     np.testing.assert_array_equal(data.columns.values, TIMES)
 
 
@@ -155,23 +156,28 @@ def test_transpose_puts_scans_in_rows(run):
 @pytest.mark.parametrize(
     ("options", "X", "rows", "columns"),
     [
-        ({"mz_bin": 2.0}, [[3, 8, 0, 16], [4, 0, 0, 96]], [101, 103], TIMES),
+        ({"mz_bin": 2.0}, [[3, 0, 0, 16], [4, 8, 0, 96]], [100.5132, 102.6852], TIMES),
         (
             {"mz_bin": 0.5, "mz_min": 102, "mz_max": 103},
             [[0, 0, 0, 0], [4, 0, 0, 96]],
-            [102.25, 102.75],
+            [102.25, 102.82],
             TIMES,
         ),
-        ({"mz_min": 100.5, "mz_max": 101.5}, [[2, 8, 0, 16]], [101], TIMES),
-        ({"mz_min": 99, "mz_max": 101}, [[0, 0, 0, 0], [3, 8, 0, 16]], [99.5, 100.5], TIMES),
-        ({"mz_max": 101.5}, [[3, 0, 0, 16], [0, 8, 0, 0]], [100.5, 101.5], TIMES),
-        ({"time_bin": 2.0}, [[3, 16], [8, 0], [4, 96]], None, [61, 63]),
-        ({"time_bin": 1.5, "time_min": 59}, [[3, 0, 16], [0, 8, 0], [4, 0, 96]], None, None),
-        ({"time_min": 61, "time_max": 62}, [[8, 0]], [101.5], [61, 62]),
+        ({"mz_min": 100.5, "mz_max": 101.5}, [[2, 8, 0, 16]], [100.6731], TIMES),
+        ({"mz_min": 99, "mz_max": 101}, [[0, 0, 0, 0], [3, 8, 0, 16]], [99.5, 100.6574], TIMES),
+        ({"mz_max": 101.5}, [[1, 0, 0, 0], [2, 8, 0, 16]], [100.25, 100.6731], TIMES),
+        ({"time_bin": 2.0}, [[1, 0], [10, 16], [0, 0], [4, 96]], None, [61, 63]),
+        (
+            {"time_bin": 1.5, "time_min": 59},
+            [[1, 0, 0], [2, 8, 16], [0, 0, 0], [4, 0, 96]],
+            None,
+            None,
+        ),
+        ({"time_min": 61, "time_max": 62}, [[8, 0]], [101], [61, 62]),
         (
             {"time_bin": 1.0, "time_min": 60, "time_max": 62},
-            [[3, 0], [0, 8], [4, 0]],
-            None,
+            [[1, 0], [2, 8], [0, 0], [4, 0]],
+            [100.25, 100.95, 102, 102.5],
             [60.5, 61.5],
         ),
     ],
@@ -180,16 +186,47 @@ def test_bins_and_ranges_are_used(run, options, X, rows, columns):
     data = read(run, **options)
     found = data.X.toarray() if sp.issparse(data.X) else data.X
     np.testing.assert_array_equal(found, X)
-    centres = [100.5, 101.5, 102.5]
-    np.testing.assert_array_equal(data.rows.values, centres if rows is None else rows)
+    np.testing.assert_array_equal(data.rows.values, MASSES if rows is None else rows)
     expected = [59.75, 61.25, 62.75] if columns is None else columns
     np.testing.assert_array_equal(data.columns.values, expected)
 
 
-def test_the_description_says_that_axes_have_centres(run):
-    assert read(run).description == "LC-MS run in bins of 1 Da; the axes have their centres."
+def test_the_description_says_what_the_masses_are(run):
+    said = "; m/z are means of the points in a bin, weighted by intensity."
+    assert read(run).description == "LC-MS run in bins of 1 Da" + said
     in_time = read(run, mz_bin=0.5, time_bin=2.0).description
-    assert in_time == "LC-MS run in bins of 0.5 Da and of 2 s; the axes have their centres."
+    assert in_time == "LC-MS run in bins of 0.5 Da and of 2 s" + said
+
+
+@pytest.mark.parametrize("write", [write_mzml, write_andi])
+def test_a_bin_has_the_accurate_mass_of_its_points(tmp_path, write):
+    """Masses that scatter around 180.0634 and 180.99 are nominally 180 and 181."""
+    rng = np.random.default_rng(0)
+    scans = [
+        (float(k), 1, [180.0634 + 1e-3 * rng.standard_normal(), 180.99], [1e6 * rng.random(), 10.0])
+        for k in range(50)
+    ]
+    data = read(write(tmp_path / ("x.mzML" if write is write_mzml else "x.cdf"), scans))
+    masses, heights = (np.array([scan[place][0] for scan in scans]) for place in (2, 3))
+    assert data.X.shape == (2, 50)
+    np.testing.assert_allclose(data.X[0], heights)
+    expected = [np.average(masses, weights=heights), 180.99]
+    np.testing.assert_allclose(data.rows.values, expected, atol=6e-5)
+    assert data.rows.values[0] == pytest.approx(180.0634, abs=5e-4)
+
+
+def test_nominal_masses_are_whole_numbers_and_single_precision_is_not_seen(tmp_path):
+    nominal = [(60.0, 1, [72.9, 73.1, 147.0], [1.0, 1.0, 5.0])]
+    assert read(write_mzml(tmp_path / "x.mzML", nominal)).rows.values[[0, -1]].tolist() == [73, 147]
+    single = [(60.0, 1, [float(np.float32(200.1)), float(np.float32(391.285))], [1.0, 1.0])]
+    data = read(write_mzml(tmp_path / "y.mzML", single), mz_bin=0.1)
+    assert data.rows.values[[0, -1]].tolist() == [200.1, 391.285]
+
+
+def test_a_bin_without_a_mean_has_its_centre(tmp_path):
+    """Intensities of a baseline that was taken off too far."""
+    scans = [(60.0, 1, [100.2, 101.3, 101.1], [-5.0, -1.0, 1.0])]
+    assert read(write_mzml(tmp_path / "x.mzML", scans)).rows.values.tolist() == [100, 101]
 
 
 def test_fine_bins_are_kept_sparse(run):
@@ -222,6 +259,7 @@ def test_another_ms_level_is_read(tmp_path, refused):
     path = write_mzml(tmp_path / "x.mzML")
     data = read(path, ms_level=2)
     np.testing.assert_array_equal(data.X, [[100], [200]])
+    np.testing.assert_array_equal(data.rows.values, [100.5, 101.5])
     np.testing.assert_array_equal(data.columns.values, [60.5])
     refused(path, "no scans of MS level 3", ms_level=3)
 
@@ -410,8 +448,7 @@ def test_masses_at_the_edges_of_bins_begin_these_bins(
     filled = np.flatnonzero(X)
     np.testing.assert_array_equal(filled, multiples - multiples[0])
     np.testing.assert_array_equal(X[filled, 0], multiples)
-    centres = (multiples + 0.5) * float(text)
-    np.testing.assert_allclose(data.rows.values[filled], centres, atol=1e-6)
+    np.testing.assert_allclose(data.rows.values[filled], masses, atol=6e-5)
 
 
 @given(st.integers(1, 2000), st.sampled_from([0.1, 0.2, 0.3, 0.7]), st.integers(0, 5000))

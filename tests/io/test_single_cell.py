@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from nmfmerge.io import read
+from nmfmerge.io import ReadingWarning, open_lazily, read
 
 CELLS = ["AAAC-1", "AAAG-1", "AACT-1", "AAGT-1", "ACGT-1"]
 GENES = ["TP53", "MYC", "KRAS", "1e5"]
@@ -38,6 +38,44 @@ def test_a_layer_is_read_instead_of_x(tmp_path, X, refused):
     np.testing.assert_array_equal(read(path, layer="counts").X.toarray(), 2 * X)
     np.testing.assert_array_equal(read(path, layer="logs").X, np.log1p(X))
     refused(path, "no layer 'raw'", "counts, logs", layer="raw")
+
+
+def write_scaled(path, values, **layers):
+    """As after scanpy's usual steps: X is scaled and has fewer genes, .raw has the counts."""
+    whole = anndata.AnnData(
+        sp.csr_matrix(values), obs=pd.DataFrame(index=CELLS), var=pd.DataFrame(index=GENES)
+    )
+    adata = whole[:, :3].copy()
+    adata.raw = whole
+    adata.X = values[:, :3] - values[:, :3].mean(axis=0)
+    for name, layer in layers.items():
+        adata.layers[name] = layer
+    adata.write_h5ad(path)
+    return path
+
+
+def test_raw_is_read_with_its_own_genes(tmp_path, X):
+    path = write_scaled(tmp_path / "x.h5ad", X)
+    data = read(path, layer="raw")
+    np.testing.assert_array_equal(data.X.toarray(), X)
+    np.testing.assert_array_equal(data.columns.values, GENES)
+    np.testing.assert_array_equal(data.rows.values, CELLS)
+    lazily = open_lazily(path, layer="raw")
+    np.testing.assert_array_equal(lazily.X.compute().toarray(), X)
+    np.testing.assert_array_equal(lazily.columns.values, GENES)
+
+
+def test_a_layer_that_is_called_raw_goes_before_raw_itself(tmp_path, X):
+    path = write_scaled(tmp_path / "x.h5ad", X, raw=2 * X[:, :3])
+    np.testing.assert_array_equal(read(path, layer="raw").X, 2 * X[:, :3])
+
+
+def test_negative_values_in_x_lead_to_layers_and_raw(tmp_path, X, refused):
+    path = write_scaled(tmp_path / "x.h5ad", X, counts=X[:, :3])
+    with pytest.warns(ReadingWarning, match="negative values in X.*layer=, one of counts, raw"):
+        data = read(path)
+    assert data.X.min() < 0
+    refused(path, "no layer 'logs'", "(counts, raw)", layer="logs")
 
 
 def test_a_file_without_x_names_its_layers(tmp_path, X, refused):

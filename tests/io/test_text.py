@@ -1,3 +1,4 @@
+import csv
 import gzip
 from itertools import product
 
@@ -136,7 +137,7 @@ def test_a_single_column(tmp_path):
         ("a,b\n1,2\n3\n", "1 cells in line 3 where the lines before have 2"),
         ("1,2\n3,4,5\n6,7,8\n", "3 cells in line 2 where the lines before have 2"),
         ("a,b,c,d\n1,2\n", "4 cells in its header where the lines below have 2"),
-        ("a;b\n1,5;2,5\n", "'2,5' is not a number; write decimals with a point"),
+        ("a;b\n1;2\nx;2,5\n1;2\n", "line 3, column 1: 'x' is not a number"),
         ("a,b,c\n", "a header and no lines of numbers"),
         ("\n\n", "no lines with numbers"),
         ("# only a comment\n", "no lines with numbers"),
@@ -187,3 +188,68 @@ def test_a_number_has_no_underscore(tmp_path, refused, cell, delimiter):
     path = tmp_path / "x.txt"
     path.write_text(f"1{delimiter}2\n3{delimiter}{cell}\n")
     refused(path, f"line 2, column 2: {cell!r} is not a number", header=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "X"),
+    [
+        ("a;b\n1,5;2\n3,5;4\n", [[1.5, 2], [3.5, 4]]),
+        ("a;b\n2;1,5\n4;3,25e1\n", [[2, 1.5], [4, 32.5]]),
+        ("1,5;2,5\n3,5;4,5\n", [[1.5, 2.5], [3.5, 4.5]]),
+        ("a;b\n1.234;2,5\n1.234.567,5;0\n", [[1234, 2.5], [1234567.5, 0]]),
+        ("a;b\n0,123;1\n,5;2\n", [[0.123, 1], [0.5, 2]]),
+        ('a,b\n"1,000",2.5\n"2,000",3\n', [[1000, 2.5], [2000, 3]]),
+        ('a,b\n"1,000,000",2\n3,"4,000"\n', [[1e6, 2], [3, 4000]]),
+        ("a\tb\n1'000\t2.5\n1\u202f234\u202f567\t3\n", [[1000, 2.5], [1234567, 3]]),
+        ("a;b\n1\u00a0000;2\n3\u00a0000;4\n", [[1000, 2], [3000, 4]]),
+    ],
+)
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_consistent_notation_of_numbers_is_read_in_any_column(tmp_path, text, X, swapped):
+    columns = ["a", "b"] if text.startswith("a") else [0, 1]
+    if swapped:
+        mark = next(mark for mark in "\t;," if mark in text)
+        lines = [next(csv.reader([line], delimiter=mark)) for line in text.splitlines()]
+        text = "".join(mark.join(f'"{cell}"' for cell in line[::-1]) + "\n" for line in lines)
+        columns = columns[::-1] if columns[0] == "a" else columns
+    data = read(write(tmp_path, text))
+    assert_table(data, np.array(X)[:, ::-1] if swapped else X, [0, 1], columns)
+    assert "were read as" in data.description
+
+
+def test_a_number_that_can_be_read_in_two_ways_is_asked_about(tmp_path, refused):
+    path = write(tmp_path, 'a,b,c\n"1,000",2,3\n"2,500",5,6\n')
+    refused(path, "has '1,000', which is 1000 or 1: say which with decimal='.' or decimal=','")
+    assert_table(read(path, decimal="."), [[1000, 2, 3], [2500, 5, 6]], [0, 1], list("abc"))
+    assert_table(read(path, decimal=","), [[1, 2, 3], [2.5, 5, 6]], [0, 1], list("abc"))
+    with pytest.raises(ValueError, match="decimal='x' is not a decimal sign: write"):
+        read(path, decimal="x")
+
+
+def test_two_notations_in_one_table_are_refused(tmp_path, refused):
+    refused(write(tmp_path, "a;b\n1,5;2.5\n"), "'2.5' and '1,5'", "with a decimal point")
+    late = write(tmp_path, "1;2\n" * 50 + "1,5;2\n")
+    refused(late, "line 51, column 1: '1,5' is not a number", "decimal=','")
+    assert read(late, decimal=",").X[50, 0] == 1.5
+
+
+@pytest.mark.parametrize("cell", ["10%", "10 %", "$5", "3,50 €", "1 000"])
+def test_a_first_column_of_quantities_does_not_become_names(tmp_path, refused, cell):
+    path = write(tmp_path, f"a;b;c\n{cell};2;3\n{cell};5;6\n")
+    refused(path, f"line 2, column 1: {cell!r} is not a number", "if this column names the rows")
+    named = write(tmp_path, f";b;c\n{cell};2;3\n{cell};5;6\n")
+    assert_table(read(named), [[2, 3], [5, 6]], [cell, cell], ["b", "c"])
+
+
+def test_names_that_look_like_numbers_of_another_notation_stay_names(tmp_path):
+    data = read(write(tmp_path, ';b;c\n"1,5";2.5;3\n"2,5";5;6\n'))
+    assert_table(data, [[2.5, 3], [5, 6]], ["1,5", "2,5"], ["b", "c"])
+    data = read(write(tmp_path, "gene,10%,50%\nTP53,1,2\nMYC,3,4\n"))
+    assert_table(data, [[1, 2], [3, 4]], ["TP53", "MYC"], ["10%", "50%"])
+    data = read(write(tmp_path, "enzyme,a\n1.1.1.1,1\n2.7.11.1,2\n"))
+    assert_table(data, [[1], [2]], ["1.1.1.1", "2.7.11.1"], ["a"])
+
+
+def test_axes_with_decimal_commas_are_numbers(tmp_path):
+    data = read(write(tmp_path, "mz;0,5;1,0\n200,5;1,5;2\n201,5;3;4\n"))
+    assert_table(data, [[1.5, 2], [3, 4]], [200.5, 201.5], [0.5, 1.0])

@@ -50,6 +50,11 @@ def test_what_is_no_triplet_is_refused(tmp_path, refused, text, words):
     refused(tmp_path / "t.csv", words, triplets=True)
 
 
+def test_decimal_commas_are_values_and_no_header(tmp_path):
+    (tmp_path / "t.csv").write_text("x;y;1,5\nx;z;2\n")
+    np.testing.assert_array_equal(read(tmp_path / "t.csv", triplets=True).X.toarray(), [[1.5, 2]])
+
+
 def test_many_names_are_refused_before_they_take_memory(tmp_path, refused):
     text = "".join(f"r{i},c{i},1\n" for i in range(20_000))
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress(text.encode()))

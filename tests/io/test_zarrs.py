@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import zarr
 
-from nmfmerge.io import read
+from nmfmerge.io import open_lazily, read
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -51,3 +51,46 @@ def test_zarr_with_wrong_content_is_refused(tmp_path, X, refused):
 def test_without_zarr_the_command_is_given(tmp_path, needs):
     (tmp_path / "x.zarr").mkdir()
     assert needs(tmp_path / "x.zarr", "zarr", "zarr", "hdf5").startswith("reading .zarr ")
+
+
+@pytest.fixture(params=[2, 3])
+def labelled(request, tmp_path, X):
+    """A store of xarray with numbers along the rows and text along the columns."""
+    xarray = pytest.importorskip("xarray")
+    coordinates = {
+        "wavelength": ("wavelength", 400 + 2.5 * np.arange(5), {"units": "nm"}),
+        "sample": ["a", "bb", "ccc", "d"],
+        "batch": ("sample", [1, 1, 2, 2]),
+    }
+    data = xarray.Dataset({"counts": (("wavelength", "sample"), X)}, coords=coordinates)
+    data.to_zarr(tmp_path / "x.zarr", zarr_format=request.param, consolidated=False)
+    return tmp_path / "x.zarr"
+
+
+@pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")
+@pytest.mark.parametrize("reader", [read, open_lazily])
+def test_coordinates_of_xarray_are_the_axes(labelled, X, reader):
+    data = reader(labelled)
+    np.testing.assert_array_equal(np.asarray(data.X), X)
+    assert (data.rows.label, data.columns.label) == ("wavelength (nm)", "sample")
+    np.testing.assert_array_equal(data.rows.values, 400 + 2.5 * np.arange(5))
+    assert data.columns.values.tolist() == ["a", "bb", "ccc", "d"]
+    assert data.columns.values.dtype.kind == "U"
+
+
+@pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")
+def test_coordinates_are_not_taken_for_the_matrix(labelled, X, refused):
+    np.testing.assert_array_equal(read(labelled).X, X)
+    refused(labelled, "1 dimension", variable="wavelength")
+
+
+def test_dimensions_without_coordinates_have_their_names(tmp_path, X):
+    group = zarr.open_group(tmp_path / "x.zarr", mode="w", zarr_format=3)
+    group.create_array("inner/a", data=X, dimension_names=("gene", "cell"))
+    group.create_array("inner/gene", data=np.arange(3), dimension_names=("gene",))  # too short
+    group.create_array("cell", data=np.arange(4), dimension_names=("cell",))  # of another group
+    data = read(tmp_path / "x.zarr", variable="inner/a")
+    assert (data.rows.name, data.columns.name) == ("gene", "cell")
+    assert data.rows.values.tolist() == list(range(5))
+    zarr.create_array(tmp_path / "y.zarr", data=X, dimension_names=("gene", None))
+    assert read(tmp_path / "y.zarr").rows.name == "row"

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import scipy.sparse as sp
 from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
-from nmfmerge import datasets, nmf
+from nmfmerge import datasets, nmf, nmf_merge
 from nmfmerge.data import SparseData
 from nmfmerge.kernels import available_threads, hals_sweep_, in_threads, parallel
 
@@ -97,6 +98,28 @@ def test_of_several_fits_the_least_limit_holds_until_the_last_is_done(four_blas_
     assert blas.available() == 4
     second.__exit__(None, None, None)
     assert present(blas) == {4}
+
+
+def test_a_fit_that_begins_meanwhile_does_not_lower_what_is_available(four_blas_threads):
+    blas = four_blas_threads
+    begun, finish = Event(), Event()
+
+    def fit():
+        with blas.at_most(1):
+            begun.set()
+            finish.wait(10)
+
+    def counted_late():
+        del blas._counts
+        pool.submit(fit)
+        begun.wait(0.2)  # in vain, as it has to wait
+        return blas._counts()
+
+    with ThreadPoolExecutor(1) as pool:
+        blas._counts = counted_late
+        available = blas.available()
+        finish.set()
+    assert available == 4
 
 
 def test_limits_of_blas_end_with_an_error(four_blas_threads):
@@ -202,6 +225,22 @@ def test_many_fits_at_once_agree_with_one_by_one(always_share):
         results += Parallel(n_jobs=2, prefer=prefer)(delayed(fit)(seed) for seed in range(6))
     for i, H in enumerate(results):
         np.testing.assert_allclose(H, expected[i % 6], rtol=1e-6, atol=1e-9)
+
+
+def test_with_one_thread_a_fit_beside_others_has_the_bits_of_the_fit_alone():
+    """Of several sizes, whose limits for BLAS would differ."""
+
+    def fit(seed):
+        X = datasets.lcms_like(60 * (seed % 3 + 1), 200 * (seed % 3 + 1), 4, random_state=seed).X
+        function = nmf if seed % 2 else nmf_merge
+        return function(X, 4, random_state=seed, tol=1e-2).H
+
+    with threadpool_limits(1, user_api="blas"):
+        expected = [fit(seed) for seed in range(12)]
+        with ThreadPoolExecutor(3) as pool:
+            results = list(pool.map(fit, range(12)))
+    for H, alone in zip(results, expected, strict=True):
+        np.testing.assert_array_equal(H, alone)
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")

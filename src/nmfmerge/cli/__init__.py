@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 
 import nmfmerge
 from nmfmerge.cli.messages import in_options, show
+from nmfmerge.folder import RestoredWarning
 from nmfmerge.io.errors import ReadingWarning
 
 COMMANDS = ("demo", "fit", "path", "report", "merge", "export", "compare", "explore", "info")
@@ -35,6 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         return _fail(given, "interrupted", 130)
+    except argparse.ArgumentTypeError as error:
+        return _fail(given, str(error), 2)
     except (ValueError, TypeError, OSError) as error:
         return _fail(given, " ".join(str(error).split()), 1)
     except MemoryError:
@@ -42,17 +45,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _tell_of_reading(given: argparse.Namespace) -> None:
-    """Show what a reader warns of as one sentence with options, not with a line of Python."""
+    """Show what readers warn of as one sentence with options, not with a line of Python."""
     show_other = warnings.showwarning
 
     def show_warning(message: Any, category: type[Warning], *rest: Any, **more: Any) -> None:
-        if issubclass(category, ReadingWarning):
+        if issubclass(category, ReadingWarning | RestoredWarning):
             show(f"nmfmerge: {in_options(str(message), given)}", sys.stderr)
         else:
             show_other(message, category, *rest, **more)
 
     warnings.showwarning = show_warning
-    warnings.simplefilter("always", ReadingWarning)
+    for told in (ReadingWarning, RestoredWarning):
+        warnings.simplefilter("always", told)
 
 
 def _threads(text: str) -> int:

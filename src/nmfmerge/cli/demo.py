@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from nmfmerge import metrics
-from nmfmerge.alternatives import neighbours
+from nmfmerge.alternatives import around
 from nmfmerge.cli.common import (
     OK,
     add_output,
@@ -21,7 +21,7 @@ from nmfmerge.cli.settings import DEFAULTS
 from nmfmerge.datasets import lcms_like
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.export.of_fit import Exports
-from nmfmerge.folder import Fit, check_output, is_fit, read, write
+from nmfmerge.folder import Fit, check_output, find, write
 from nmfmerge.origin import now, versions
 from nmfmerge.pipeline import nmf, nmf_merge
 from nmfmerge.progress import ProgressBar
@@ -49,7 +49,7 @@ def run(given: argparse.Namespace) -> int:
     data = lcms_like()
     with demo_bar() as bar:
         standard, merge = _fit(data, given.starts, bar)
-        about = _about(data, standard, merge) | {"neighbours": neighbours(data.X, merge, bar)}
+        about = _about(data, standard, merge) | {"around": around(data.X, merge, bar)}
         bar.section("")
         fit = Fit(merge, data, about)
         drawn = pages_or_nothing(fit, bar, given.output)
@@ -65,7 +65,8 @@ def run(given: argparse.Namespace) -> int:
 
 def _is_demo(folder: Path) -> bool:
     """Whether a folder holds an earlier demonstration, which may be replaced."""
-    return is_fit(folder) and bool(read(folder).about.get("generated"))
+    fit = find(folder)
+    return fit is not None and bool(fit.about.get("generated"))
 
 
 def _fit(data: Dataset, n_starts: int, bar: ProgressBar) -> tuple[Factorization, Factorization]:

@@ -9,9 +9,10 @@ from pathlib import Path
 from nmfmerge.cli.common import OK, add_data, tell
 from nmfmerge.cli.exporting import add_audio, add_tables, check_exports, requested
 from nmfmerge.export.of_fit import Exports
-from nmfmerge.folder import Fit, FolderError, read, scratch_folder
+from nmfmerge.folder import Fit, FolderError, read
 from nmfmerge.origin import data_again, why_absent
 from nmfmerge.result_tables import fit_tables
+from nmfmerge.swap import scratch_folder
 from nmfmerge.tables import write_tables
 
 _WHOLE = "result.h5ad"  # has all of the data file in it

@@ -8,7 +8,8 @@ from dataclasses import replace as replace_fields
 from pathlib import Path
 from typing import Any
 
-from nmfmerge.alternatives import MEASURED, neighbours, standard
+from nmfmerge.alternatives import MEASURED, around, standard
+from nmfmerge.assessment import LEAST_RANKS, ROOM
 from nmfmerge.checkpoint import CheckpointError, OtherRun, differences
 from nmfmerge.cli.common import (
     NOT_CONVERGED,
@@ -32,6 +33,7 @@ from nmfmerge.cli.exporting import (
 from nmfmerge.cli.messages import in_options
 from nmfmerge.cli.progress import STANDARD, fit_bar
 from nmfmerge.cli.settings import (
+    AUTO,
     FLAGS,
     LIMITS,
     add_settings,
@@ -55,15 +57,17 @@ from nmfmerge.data import Unreadable
 from nmfmerge.data.base import TooLittleMemory
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.export.of_fit import Exports
-from nmfmerge.folder import Fit, FolderError, check_output, is_fit, write
-from nmfmerge.folder import read as read_folder
+from nmfmerge.folder import Fit, FolderError, check_output, find, write
 from nmfmerge.io.errors import one_line
 from nmfmerge.lazy import is_lazy
 from nmfmerge.lazy_factors import computed
 from nmfmerge.pipeline import nmf_merge
 from nmfmerge.progress import ProgressBar
+from nmfmerge.ranks import rank_path
 from nmfmerge.result import Factorization
 from nmfmerge.run import Interrupted
+
+_AUTO_MOST = 25  # components that are tried where the rank is left to the data
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -77,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-compare",
         action="store_true",
-        help="do not fit standard NMF and one component fewer and more, which the report compares",
+        help="do not fit standard NMF and the ranks around, which the report compares",
     )
     parser.add_argument(
         "--resume",
@@ -92,6 +96,7 @@ def run(given: argparse.Namespace) -> int:
     """Fit, or go on with a fit, and write it."""
     output = given.output or Path(f"{given.file.name}.nmf")
     settle_starts(given)
+    _check_rank(given)
     words = [*setting_words(given), *export_words(given), *streaming_words(given)]
     about = how_made(given, words, chosen_settings(given), whole=not streams(given))
     unfinished = Unfinished(output)
@@ -115,6 +120,8 @@ def run(given: argparse.Namespace) -> int:
         ):
             bar.enter("reading")
             data = open_data(given)
+            if given.n_components == AUTO:
+                about |= _settle_rank(given, data, bar)
             check_exports(given, data, given.n_components, requested(given))
             result = _fit(given, data, unfinished, bar)
             if streams(given):
@@ -122,7 +129,7 @@ def run(given: argparse.Namespace) -> int:
                 result = _with_all_factors(given, result, unfinished, bar)
                 data = replace_fields(data, X=None)
             if compares and result.converged:
-                about |= _compared(given, data, result, bar)
+                about |= _compared(given, data, result, bar, judged="around" in about)
             fit = Fit(result, data, about)
             drawn = {} if given.no_report else pages_or_nothing(fit, bar, output)
             bar.enter("writing")
@@ -140,11 +147,45 @@ def run(given: argparse.Namespace) -> int:
     return _tell(given, output, result, text, about)
 
 
+def _check_rank(given: argparse.Namespace) -> None:
+    if given.n_components is None:
+        file = shlex.quote(str(given.file))
+        raise argparse.ArgumentTypeError(
+            "the number of components is missing: give it with -r N, leave it to the data with "
+            f"-r {AUTO}, or look at all ranks with: nmfmerge path {file} --max 20"
+        )
+    if given.n_components == AUTO and streams(given):
+        raise ValueError(
+            f"-r {AUTO} fits all ranks, which data that are streamed would take too long for; give "
+            "a number with -r N"
+        )
+
+
+def _settle_rank(given: argparse.Namespace, data: Dataset, bar: ProgressBar) -> dict[str, Any]:
+    """Put the rank in that the data speak for; return what it was judged by."""
+    most = min(_AUTO_MOST, min(data.X.shape) // ROOM)
+    if most < LEAST_RANKS:
+        m, n = data.X.shape
+        raise ValueError(
+            f"{m} × {n} data are too small to judge the rank by; give a number with -r N"
+        )
+    bar.section("all ranks")
+    warm_up(given.solver, data)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a rank that has not converged is compared as it is
+        path = rank_path(data.X, most, solver=given.solver, tol=given.tol, callback=bar)
+    bar.section("")
+    assessment = path.assess()
+    given.n_components = assessment.rank
+    bar.write(f"nmfmerge: {assessment} Fitting rank {assessment.rank}.")
+    return {"around": path.evidence().as_record()}
+
+
 def _earlier_fit(given: argparse.Namespace, output: Path, about: dict[str, Any]) -> Fit | None:
     """The fit in the output folder that ``--resume`` is about, if there is one."""
-    if not given.resume or given.force or not is_fit(output):
+    fit = find(output) if given.resume and not given.force else None
+    if fit is None:
         return None
-    fit = read_folder(output)
     if found := differences(_identity(fit.about), _identity(about)):
         raise FolderError(
             f"{output} is another fit ({_in_words(found)}): name another folder with -o, or "
@@ -221,16 +262,23 @@ def _advise_to_resume(
 
 
 def _compared(
-    given: argparse.Namespace, data: Dataset, result: Factorization, bar: ProgressBar
+    given: argparse.Namespace,
+    data: Dataset,
+    result: Factorization,
+    bar: ProgressBar,
+    judged: bool,
 ) -> dict[str, Any]:
-    """What else one might have done, for the report; nothing after Ctrl-C, as the fit is done."""
+    """What else one might have done, for the report; nothing after Ctrl-C, as the fit is done.
+
+    Other ranks are left out where the rank is ``judged`` already.
+    """
     found: dict[str, Any] = {}
     try:
         if given.n_extra != 0:
             bar.section(STANDARD)
             found["standard"] = standard(data.X, result, chosen_settings(given), bar)
-        if given.device is None:
-            found["neighbours"] = neighbours(data.X, result.numpy(), bar)
+        if given.device is None and not judged:
+            found["around"] = around(data.X, result.numpy(), bar)
     except KeyboardInterrupt:
         bar.write("nmfmerge: the fit is done; the comparison with other fits is left out")
     bar.section("")

@@ -10,6 +10,7 @@ from nmfmerge.cli.messages import in_options
 from nmfmerge.cli.streaming import suggested
 from nmfmerge.io import describe, read
 from nmfmerge.io.errors import TooLarge
+from nmfmerge.io.inspect import names_in_words
 from nmfmerge.io.lazy import can_stream, on_disk
 
 
@@ -52,6 +53,7 @@ def _unread(file: Path, options: dict[str, Any], why: str) -> dict[str, Any]:
         "megabytes": stored.nbytes / 1e6,
         "rows": sides[turn][0],
         "columns": sides[turn][1],
+        **names_in_words(*[found.rows, found.columns][turn]),
         "can_be_streamed": True,
         "problems": [
             f"{why.split(':')[0]}: stream it with {fit} {suggested()}, or on a cluster with "

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nmfmerge.alternatives import neighbours, without_measured
+from nmfmerge.alternatives import around, without_measured
 from nmfmerge.cli.common import (
     NOT_CONVERGED,
     OK,
@@ -76,7 +76,7 @@ def run(given: argparse.Namespace) -> int:
     result = result.reordered(np.argsort(-shares(result.W, result.H), kind="stable").tolist())
     command = ["nmfmerge", "merge", str(given.folder), "-r", str(len(H)), "--tol", f"{given.tol:g}"]
     about = without_measured(fit.about) | {
-        "neighbours": neighbours(data.X, result, bar),
+        "around": around(data.X, result, bar),
         "command": shlex.join([*command, *export_words(given)]),
         "settings": {"n_components": len(H), "solver": DEFAULTS["solver"], "tol": given.tol,
                      "init": f"components of {folder.name}, merged"},

@@ -1,4 +1,4 @@
-"""Fit a data file at every rank up to the highest, and say which ranks to consider."""
+"""Fit a data file at every rank up to the highest, and say what the data tell about the rank."""
 
 import argparse
 import warnings
@@ -48,11 +48,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "-r", "--rank", type=int, metavar="N",
-        help="rank to write as the fit of the folder (default: the first that is suggested)",
+        help="rank to write as the fit of the folder (default: the one that the data speak for)",
     )  # fmt: skip
     parser.add_argument(
         "--no-stability", action="store_true",
-        help="do not fit the halves of the data: half the time, and a less certain suggestion",
+        help="do not fit the halves of the data: half the time, and a less certain answer",
     )  # fmt: skip
     add_settings(parser, PATH_SETTINGS, PATH_DEFAULTS)
     add_output(parser, "folder to write (default: FILE.path in the present folder)")
@@ -114,8 +114,7 @@ def _write(
     bar: ProgressBar,
 ) -> int:
     """Write the path with the fit of one rank; return that rank."""
-    suggested = [suggestion.rank for suggestion in path.suggest()]
-    rank = given.rank or next(iter(suggested), int(path.ranks[-1]))
+    rank = given.rank or path.assess().rank or int(path.ranks[-1])
     fit = Fit(path[rank], data, about, path)
     drawn = {} if given.no_report else pages_or_nothing(fit, bar, output)
     exports = Exports(fit)
@@ -126,11 +125,8 @@ def _write(
 
 
 def _text(path: RankPath, rank: int, output: Path) -> str:
-    suggestions = [str(suggestion) for suggestion in path.suggest()]
-    said = suggestions or ["nothing in these data speaks for one rank rather than another"]
-    return "\n".join(
-        [repr(path), "", *said, "", f"written to {output}, with the fit of rank {rank}"]
-    )
+    written = f"written to {output}, with the fit of rank {rank}"
+    return "\n".join([repr(path), "", str(path.assess()), "", written])
 
 
 def _outcome(path: RankPath) -> dict[str, Any]:
@@ -139,8 +135,9 @@ def _outcome(path: RankPath) -> dict[str, Any]:
         "ranks": path.ranks,
         "fitting_errors": _numbers(path.fitting_errors),
         "penalties": _numbers(path.penalties),
+        "structure": _numbers(path.structure),
         "stability": _numbers(path.stability),
-        "suggestions": [vars(suggestion) for suggestion in path.suggest()],
+        "assessment": vars(path.assess()),
         "status": path.status,
         "converged": path.converged,
         "seconds": path.seconds,

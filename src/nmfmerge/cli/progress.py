@@ -1,9 +1,9 @@
 """The bar of a command: its stages from reading the file to writing the folder."""
 
+from nmfmerge.alternatives import AROUND
 from nmfmerge.progress import MERGED, PLAIN, ProgressBar, path_stages, section_stages
 
 STANDARD = "standard NMF, to compare"
-FEWER, MORE = "one fewer", "one more"  # as `alternatives.neighbours` calls them
 
 
 def fit_bar(merges: bool, compares: bool, draws: bool, streams: bool = False) -> ProgressBar:
@@ -15,17 +15,15 @@ def fit_bar(merges: bool, compares: bool, draws: bool, streams: bool = False) ->
         plan["factors"] = 6.0
     if compares:
         plan |= section_stages(STANDARD, PLAIN, 12.0) if merges else {}
-        for name in (FEWER, MORE):
-            plan |= section_stages(name, PLAIN, 3.0)
+        plan |= section_stages(AROUND, PLAIN, 6.0)
     return ProgressBar(plan | _last(draws))
 
 
 def demo_bar() -> ProgressBar:
-    """The bar of the demonstration: both methods, the neighbouring ranks, and the report."""
+    """The bar of the demonstration: both methods, other ranks, and the report."""
     plan = {"compiling": 10.0}
     plan |= section_stages("standard NMF", PLAIN, 30.0) | section_stages("NMF-Merge", MERGED, 40.0)
-    for name in (FEWER, MORE):
-        plan |= section_stages(name, PLAIN, 3.0)
+    plan |= section_stages(AROUND, PLAIN, 6.0)
     return ProgressBar(plan | _last(True))
 
 

@@ -27,7 +27,15 @@ PATH_SETTINGS = ("solver", "tol", "max_iter", "max_time", "random_state")
 # These may change when a run goes on; all else decides the result.
 LIMITS = ("max_iter", "max_time", "device")
 
-METAVARS: dict[Any, str] = {int: "N", float: "NUMBER", str: "NAME"}
+AUTO = "auto"  # the number of components that the data speak for
+
+
+def _rank(text: str) -> int | str:
+    """A number of components, or the word that leaves it to the data."""
+    return AUTO if text == AUTO else int(text)
+
+
+METAVARS: dict[Any, str] = {int: "N", float: "NUMBER", str: "NAME", _rank: f"N|{AUTO}"}
 
 
 @dataclass(frozen=True)
@@ -41,7 +49,12 @@ class _Setting:
 
 
 _SETTINGS = {
-    "n_components": _Setting(("-r", "--rank"), "number of components", int),
+    "n_components": _Setting(
+        ("-r", "--rank"),
+        f"number of components, or {AUTO}: fit all ranks first and take the one that the data "
+        "speak for",
+        _rank,
+    ),
     "n_extra": _Setting(
         ("-k", "--extra"),
         "number of extra components that are added, then merged (default: a fifth of the rank; "
@@ -95,7 +108,6 @@ def add_settings(
             *setting.flags,
             dest=name,
             type=setting.kind,
-            required=required,
             default=None if required or name == "n_init" else defaults[name],
             choices=None if setting.choices is None else list(setting.choices),
             metavar=None if setting.choices else METAVARS[setting.kind],

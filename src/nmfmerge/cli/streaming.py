@@ -1,6 +1,7 @@
 """The options for data that are larger than memory: streamed on this machine, or on a cluster."""
 
 import argparse
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -116,7 +117,8 @@ def _client(address: str | None) -> Iterator[None]:
     with distributed.Client(address, timeout=_TIMEOUT) as client:
         if not client.nthreads():
             raise ValueError(
-                f"--scheduler {address} has no workers: start some with `dask worker {address}`"
+                f"--scheduler {address} has no workers: start some with "
+                f"`{shlex.join(['dask', 'worker', address])}`"
             )
         yield
 

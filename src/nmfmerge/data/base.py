@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from nmfmerge import kernels
+from nmfmerge.data.sample import Sample
 from nmfmerge.data.scale import unit_exponent
 from nmfmerge.data.svd import Check, TruncatedSVD, truncated_svd
 
@@ -55,6 +56,7 @@ class DataMatrix(ABC):
     unit: float
     norm2: float  # ‖X‖²_F, in float64
     mean: float
+    axes: Any = None  # a Dataset that says what rows and columns are, where X came with names
 
     def __init__(self, X: Any, unit_exponent: int) -> None:
         self.shape, self.dtype = tuple(X.shape), X.dtype
@@ -191,6 +193,10 @@ class DataMatrix(ABC):
         """Every other row (axis 0) or column (axis 1) of X, from the first or the second on."""
         X = self.X[first::2] if axis == 0 else self.X[:, first::2]
         return type(self)(X, unit_exponent(float(X.max())))
+
+    def sample(self, max_entries: int) -> Sample | None:
+        """The heaviest rows and columns of X as a dense array; None where X is not at hand."""
+        return None
 
     def _compute_svd(self, r: int, check: Check | None) -> TruncatedSVD:
         return truncated_svd(self.HXt, self.WtX, self.shape, self.dtype, r, check=check)

@@ -9,6 +9,7 @@ from scipy.linalg import svd as lapack_svd
 
 from nmfmerge.data.base import DataMatrix, Side
 from nmfmerge.data.digest import digest
+from nmfmerge.data.sample import Sample, heaviest
 from nmfmerge.data.scale import split_scale
 from nmfmerge.data.svd import Check, TruncatedSVD
 from nmfmerge.kernels import available_threads, blas_for, gram64, in_threads
@@ -92,6 +93,15 @@ class DenseData(DataMatrix):
         if self.scale != 1:
             product *= product.dtype.type(self.scale)
         return product
+
+    def sample(self, max_entries: int) -> Sample | None:
+        """The heaviest rows and columns of X."""
+        of_rows, of_columns = (
+            np.einsum(f"ij,ij->{i}", self.X, self.X, dtype=np.float64) for i in "ij"
+        )
+        rows, columns = heaviest(of_rows, of_columns, max_entries)
+        X = self.X if self.X.size <= max_entries else self.X[np.ix_(rows, columns)]
+        return Sample(rows, columns, X.astype(np.float64, copy=False) * self.scale)
 
     def digest(self) -> str:
         """A hash of the values of X, the same for C and Fortran order."""

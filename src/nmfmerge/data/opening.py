@@ -60,11 +60,23 @@ def in_chunks_along_one_axis(X: Any) -> tuple[Any, bool]:
     """
     row_chunks, column_chunks = X.numblocks
     if (row_chunks > 1) != (column_chunks > 1):
-        return X, column_chunks > 1
-    by_columns = bool(X.shape[1] > X.shape[0])  # False where the number of rows is not known
-    if row_chunks > 1:
+        by_columns = column_chunks > 1
+    else:  # a side of unknown length is the one to go along
+        by_columns = bool(np.isnan(X.shape[1]) or X.shape[1] > X.shape[0])
+    _check_known(X.shape[0 if by_columns else 1], by_columns)
+    if row_chunks > 1 and column_chunks > 1:
         X = X.rechunk({0: -1} if by_columns else {1: -1})
     return X, by_columns
+
+
+def _check_known(length: float, by_columns: bool) -> None:
+    """Refuse chunks whose shared side Dask does not know the length of."""
+    if np.isnan(length):
+        kind, other = ("columns", "rows") if by_columns else ("rows", "columns")
+        raise ValueError(
+            f"X is in chunks of {kind}, and Dask does not know how many {other} it has: call "
+            "X.compute_chunk_sizes() first, which counts them in one pass over X"
+        )
 
 
 def _check_chunks(X: Any, by_columns: bool, memory: float) -> None:

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from nmfmerge.data.base import DataMatrix
 from nmfmerge.data.csr import gather_, residual_sums_, scatter_
 from nmfmerge.data.digest import digest
+from nmfmerge.data.sample import Sample, heaviest
 from nmfmerge.data.scale import split_scale
 from nmfmerge.kernels import available_threads, gram64, in_threads, thin_gram
 
@@ -57,6 +58,14 @@ class SparseData(DataMatrix):
         """Cross product Wᵀ X, r × n, into ``out``."""
         product = self._scatter if self.X.format == "csr" else self._gather
         return product(Wt, out)
+
+    def sample(self, max_entries: int) -> Sample | None:
+        """The heaviest rows and columns of X, made dense."""
+        values = self.values.astype(np.float64)
+        X = type(self.X)((values, self.X.indices, self.X.indptr), self.shape)
+        of_rows, of_columns = (np.asarray(X.multiply(X).sum(axis=i)).ravel() for i in (1, 0))
+        rows, columns = heaviest(of_rows, of_columns, max_entries)
+        return Sample(rows, columns, X[rows][:, columns].toarray() * self.scale)
 
     def gram(self, F: np.ndarray, out: np.ndarray) -> np.ndarray:
         """Our own for few components: waking BLAS costs more than a sparse product."""

@@ -12,13 +12,13 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from nmfmerge import validation as check
+from nmfmerge.editor.added import added_components
 from nmfmerge.editor.edits import ARGUMENTS, Edit
 from nmfmerge.editor.file import Saved, read, write
 from nmfmerge.editor.moments import Moments
 from nmfmerge.editor.script import script
 from nmfmerge.editor.state import State, apply, first_state
 from nmfmerge.kernels import blas_for
-from nmfmerge.pipeline import recover_components
 from nmfmerge.result import Factorization, Status
 from nmfmerge.solvers import SOLVERS
 from nmfmerge.solvers.loop import Callback
@@ -192,8 +192,8 @@ class Editor:
     def add(self, k: int = 1) -> Factorization:
         """Add k components that X has and WH lacks; see `recover_components`.
 
-        Components that are not held are rescaled, and where more are added than there are, fitted
-        loosely in between.
+        The new components are fitted to what the others leave. Those that are not held are
+        rescaled, and where more are added than there are, fitted loosely in between.
         """
         return self._do("add", k)
 
@@ -313,9 +313,8 @@ class Editor:
     def missing(self, k: int) -> Missing:
         """The k components that `add` would add, with their generalized singular values."""
         r, result = self.n_components, self.result()
-        W, H, values = recover_components(
-            self._data, result.W, result.H, k, hold=self._state.held_indices
-        )
+        held = self._state.held_indices
+        W, H, values = added_components(self._data, result.W, result.H, k, held)
         return Missing(W[:, r:], H[r:], values)
 
     # The history

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from nmfmerge.editor.code import call
+
 # The arguments of each edit, in order; those of `polish` are its settings.
 ARGUMENTS: dict[str, tuple[str, ...]] = {
     "add": ("k",),
@@ -39,9 +41,7 @@ class Edit:
     settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __str__(self) -> str:
-        words = [repr(argument) for argument in self.arguments]
-        words += [f"{name}={value!r}" for name, value in self.settings.items()]
-        return f"{self.name}({', '.join(words)})"
+        return call(self.name, *self.arguments, **self.settings)
 
     def as_json(self) -> dict[str, Any]:
         """Plain values."""

@@ -1,6 +1,5 @@
 """Edits as a Python program."""
 
-import json
 import os
 from collections.abc import Sequence
 
@@ -28,7 +27,7 @@ def script(
         "import nmfmerge",
         "",
         f"X = {X}  # {shape[0]} × {shape[1]}",
-        f"with np.load({json.dumps(os.fspath(start))}) as start:",
+        f"with np.load({os.fspath(start)!r}) as start:",
         f"    editor = nmfmerge.Editor({', '.join(first)})",
         "",
         *(f"editor.{edit}" for edit in edits if edit.settings.get("max_iter") != 0),

@@ -8,10 +8,11 @@ from sklearn.exceptions import ConvergenceWarning
 from nmfmerge import validation as check
 from nmfmerge.data import DataMatrix
 from nmfmerge.data.svd import truncated_svd
+from nmfmerge.editor.added import added_components
 from nmfmerge.init import nonnegative_pairs
 from nmfmerge.kernels import blas_for
 from nmfmerge.metrics import fitting_error
-from nmfmerge.pipeline import nmf, recover_components
+from nmfmerge.pipeline import nmf
 
 _TOL, _MAX_ITER = 1e-3, 200
 
@@ -44,7 +45,7 @@ def split_component(
         )  # fmt: skip
     if fitted.fitting_error <= fitting_error(data, W, H):
         return fitted.W[:, -2:], fitted.H[-2:]
-    W_more, H_more, _ = recover_components(data, W, H, 1, hold=range(r))
+    W_more, H_more, _ = added_components(data, W, H, 1, range(r))
     return W_more[:, [i, r]], H_more[[i, r]]
 
 

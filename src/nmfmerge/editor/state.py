@@ -15,11 +15,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from nmfmerge import validation as check
 from nmfmerge.data import DataMatrix
+from nmfmerge.editor.added import added_components
 from nmfmerge.editor.edits import Edit
 from nmfmerge.editor.split import split_component
 from nmfmerge.kernels import blas_for
 from nmfmerge.merge import MergeTree, merge
-from nmfmerge.pipeline import nmf, recover_components
+from nmfmerge.pipeline import nmf
 from nmfmerge.result import Factorization, History, Stage, Status, is_number
 from nmfmerge.solvers.point import percent
 
@@ -71,6 +72,7 @@ class State:
             status=Status.DONE,
             seconds=self.result.seconds,
             names=tuple(component.name for component in components),
+            axes=self.result.axes,
         )
         return replace(self, result=result, held=tuple(one.held for one in components))
 
@@ -141,7 +143,7 @@ def _timed(state: State, seconds: float) -> State:
 
 def _add(state: State, data: DataMatrix, k: int) -> State:
     old, last = state.result, state.n_numbers + k
-    W, H, _ = recover_components(data, old.W, old.H, k, hold=state.held_indices)
+    W, H, _ = added_components(data, old.W, old.H, k, state.held_indices)
     names = (*old.names, *(str(number) for number in range(state.n_numbers + 1, last + 1)))
     held = (*state.held, *(k * [False]))
     components = [Component(*parts) for parts in zip(W.T, H, names, held, strict=True)]
@@ -281,6 +283,7 @@ def _polish(
         seconds=old.seconds + new.seconds,
         names=old.names,
         merges=None,
+        merge_ids=(),
         generalized_singular_values=np.empty(0),
     )
     return replace(state, result=result), edit

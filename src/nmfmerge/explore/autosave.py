@@ -33,6 +33,7 @@ class Autosave:
         self.last: int | None = None  # the start that was edited last
         self.words: dict[int, list[str]] = {}  # the edits of each start
         self.moved_to: Path | None = None
+        self.unsure = False  # whether edits are of these data
         self.damaged: list[str] = []
         self._lock = Lock(folder)
         try:
@@ -47,18 +48,20 @@ class Autosave:
         self._set_others_aside()
 
     def keep(self, start: int, editor: Editor, words: list[str]) -> None:
-        """Write the edits of one start; the earlier file stays until the new one is complete."""
+        """Write the edits of one start; the earlier file stays until the new one is complete.
+
+        Which data they are of is written before them: a process may be killed in between.
+        """
         self.folder.mkdir(exist_ok=True)
-        editor.save(self._file(start))
         self.words[start], self.last = words, start
         with replacing(self.folder / _ABOUT) as opened:
             opened.write(json.dumps(self._about | {"last": start, "words": self.words}).encode())
+        editor.save(self._file(start))
 
     def found(self, X: Any) -> dict[int, Editor]:
         """Editors with the edits of an earlier session, by start; damaged files are set aside."""
         about = self._read()
-        self.last = about.get("last")
-        self.words = {int(start): list(words) for start, words in about.get("words", {}).items()}
+        self.last, self.words = about.get("last"), _words(about.get("words"))
         editors = {}
         for start, file in self._files():
             try:
@@ -90,9 +93,21 @@ class Autosave:
         return about if isinstance(about, dict) else {}
 
     def _set_others_aside(self) -> None:
-        if not any(self._files()) or self._read().get("data_sha256") == self._about["data_sha256"]:
+        data = self._read().get("data_sha256")
+        self.unsure = data is None and any(self._files())
+        if data in (None, self._about["data_sha256"]) or not any(self._files()):
             return
         numbers = range(1, 10_000)
         names = (self.folder.with_name(f"{self.folder.name}-{number}") for number in numbers)
         self.moved_to = next(path for path in names if not os.path.lexists(path))
         os.rename(self.folder, self.moved_to)
+
+
+def _words(record: Any) -> dict[int, list[str]]:
+    """The edits of each start in words, those that can be read."""
+    found = record.items() if isinstance(record, dict) else ()
+    return {
+        int(start): [str(text) for text in texts]
+        for start, texts in found
+        if start.isdecimal() and isinstance(texts, list)
+    }

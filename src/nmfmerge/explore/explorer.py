@@ -35,8 +35,9 @@ def open_path(path: Path, **reading: Any) -> Session:
         Options of the format of a data file.
     """
     place = Place(path.resolve().parent)
-    if folder.is_fit(path):
-        fit = folder.read(path)
+    restored = folder.restore(path)
+    fit = folder.find(path)
+    if fit is not None:
         data = data_again(fit)
         if data is None:
             put_back = "" if "streamed" in fit.about else "put the file back, or "
@@ -68,6 +69,9 @@ def open_path(path: Path, **reading: Any) -> Session:
         raise
     if trouble:
         session.say(Note(trouble, "error"))
+    if restored:
+        said = session.state.note or Note("")
+        session.say(Note(f"{restored}. {said.text}".strip(), said.kind))
     return session
 
 

@@ -126,6 +126,8 @@ class Coordinates:
     def shown(self) -> tuple[int, int]:
         """Indices in view: first, and the one after the last."""
         ends = sorted((self.range.start, self.range.end))
+        if not np.isfinite(ends).all():
+            return 0, self.length
         unit = (self.high - self.low) / self.length
         first = int(np.clip(np.floor((ends[0] - self.low) / unit), 0, self.length - 1))
         last = int(np.clip(np.ceil((ends[1] - self.low) / unit), first + 1, self.length))
@@ -282,11 +284,11 @@ class Maps:
 
 
 class Curves:
-    """Fitting error and merge penalty at each rank, with the suggested ranks and the one shown."""
+    """Fitting error and merge penalty at each rank, with the assessed rank and the one shown."""
 
     def __init__(self) -> None:
         self.source = ColumnDataSource(data={"rank": [], "error": [], "penalty": []})
-        self.suggested = ColumnDataSource(data={"rank": [], "error": [], "penalty": []})
+        self.assessed = ColumnDataSource(data={"rank": [], "error": [], "penalty": []})
         self.marks = []
         ranks = Range1d(0, 1)
         self.plots = []
@@ -294,7 +296,7 @@ class Curves:
             plot = _blank(f"curve-{name}", x_range=ranks, y_axis_type="log", visible=False)
             plot.line("rank", name, source=self.source, line_width=1.5).tags = ["rows"]
             plot.scatter("rank", name, source=self.source, size=5).tags = ["rows"]
-            plot.scatter("rank", name, source=self.suggested, size=13, fill_alpha=0,
+            plot.scatter("rank", name, source=self.assessed, size=13, fill_alpha=0,
                          line_width=2.2).tags = ["columns"]  # fmt: skip
             plot.yaxis.axis_label = label
             plot.y_range.range_padding = 0.25  # room for the rings
@@ -321,13 +323,19 @@ class Curves:
                 for values in (state.path.fitting_errors, state.path.penalties)
             )
             self.source.data = {"rank": rank, "error": error, "penalty": penalty}
-            marked = np.isin(rank, [s.rank for s in state.suggested])
-            self.suggested.data = {k: v[marked] for k, v in self.source.data.items()}
+            marked = rank == _assessed_rank(state)
+            self.assessed.data = {k: v[marked] for k, v in self.source.data.items()}
             for plot in self.plots:
                 plot.visible = True
             self._range.update(start=float(rank[0]) - 0.5, end=float(rank[-1]) + 0.5)
         for mark in self.marks:
             mark.location = float(len(state.names))
+
+
+def _assessed_rank(state: State) -> int | None:
+    """The rank that the data speak for; None where none stands out."""
+    assessment = state.assessment
+    return None if assessment is None or assessment.low is None else assessment.rank
 
 
 def _only_shape(plot: Any, side: Side) -> None:

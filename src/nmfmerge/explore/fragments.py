@@ -149,7 +149,7 @@ def slider(state: State) -> str:
 
 
 def ranks(session: Session, state: State) -> str:
-    """Suggested ranks with their reasons, and a form to fit more ranks."""
+    """What the data say about the rank, and a form to fit more ranks."""
     most = min(session.data.X.shape)
     found = int(state.path.ranks[-1]) if state.path is not None else 0
     form = (
@@ -159,20 +159,24 @@ def ranks(session: Session, state: State) -> str:
     )
     if state.path is None:
         return f"<p class='hint'>Fit all ranks once, then move between them.</p>{form}"
-    suggested = "".join(
-        f"<li>{button(str(s.rank), 'rank', int(s.rank), title='Go to this rank', kind='rank')}"
-        f"<span>{escape(s.reason)} <em>({escape(s.confidence)} confidence)</em></span></li>"
-        for s in state.suggested
-    )
     here = (
         f"You are looking at {len(state.edits)} edit{'s' if len(state.edits) > 1 else ''} of "
         if state.edits else "You are looking at "
     )  # fmt: skip
     kept = " Edits are kept by rank." if state.edits else ""
-    return (
-        f"<p class='hint'>{here}{_start(state.start)}.{kept}</p>"
-        f"{'<h3>Suggested</h3>' if suggested else ''}<ul class='suggested'>{suggested}</ul>{form}"
-    )
+    return f"<p class='hint'>{here}{_start(state.start)}.{kept}</p>{_assessed(state)}{form}"
+
+
+def _assessed(state: State) -> str:
+    """What the data say about the rank, with a button to go there."""
+    assessment = state.assessment
+    if assessment is None:
+        return ""
+    go = ""
+    if assessment.rank is not None and assessment.low is not None:
+        rank = assessment.rank
+        go = button(str(rank), "rank", rank, title="Go to this rank", kind="rank")
+    return f"<div class='assessed'>{go}<span>{escape(assessment.reason)}</span></div>"
 
 
 def pairs(state: State, left: View, right: View) -> str:

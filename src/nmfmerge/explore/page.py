@@ -121,7 +121,7 @@ class Page:
             if profile.place.linked and profile.side.kind == "line":
                 profile.plot.on_event(RangesUpdate, lambda _: self._look())
         for plot in self.curves.plots:
-            plot.on_event(Tap, lambda event: self._act("rank", round(event.x)))
+            plot.on_event(Tap, lambda event: self._act("tap", event.x))
         self.shown.on_change("beat", lambda _, __, beat: self._hear(beat))
         forget = self.explorer.subscribe(self._soon)
         document.on_session_destroyed(lambda _: forget())
@@ -242,7 +242,7 @@ class Page:
         try:
             asked = json.loads(text)
             action, arguments, fields = str(asked["action"]), [*asked["args"]], {**asked["fields"]}
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             return  # not sent by this page
         self._act(action, *arguments, **fields)
 
@@ -254,6 +254,7 @@ class Page:
             "next": lambda: session.step(1),
             "previous": lambda: session.step(-1),
             "rank": lambda rank: session.go(int(rank)),
+            "tap": lambda x: session.go(round(x)),
             "rank-by": lambda by: session.go(len(state.names) + int(by)),
             "group": lambda name: session.group_by(str(name)),
             "pair": lambda i, j: session.choose_pair(int(i), int(j)),
@@ -274,7 +275,7 @@ class Page:
         }
         try:
             known[action](*arguments, **fields)
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:  # int(inf) overflows
             session.say(Note(f"{action} was not understood: {error}", "error"))
 
 

@@ -4,6 +4,7 @@ All tabs look at one session. Its `State` is replaced as a whole at every change
 draws it never sees half a change; whoever subscribed is told. Long work runs in one thread.
 """
 
+import shlex
 import threading
 import warnings
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 from nmfmerge.alternatives import without_measured
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.editor import Editor
+from nmfmerge.editor.code import call
 from nmfmerge.explore.autosave import Autosave
 from nmfmerge.explore.cells import groupings
 from nmfmerge.explore.job import Job, Worker
@@ -355,6 +357,8 @@ class Session:
             return Note("; ".join(autosave.damaged), "error")
         if self.editors:
             restored = f"Edits of an earlier session are here again, from {autosave.folder.name}."
+            if autosave.unsure:
+                restored += " It does not say of which data they are: check that they still fit."
             self._restored = f"{restored} "
             return Note(restored)
         return None
@@ -375,8 +379,8 @@ class Session:
             ranks = list(path)
             self._take(path)
             if self.state.result is None:
-                best = self.state.suggested
-                self._show(best[0].rank if best else ranks[-1])
+                best = self.state.assessment
+                self._show(best.rank if best and best.rank else ranks[-1])
             stopped = "Stopped. " if job.cancelled else ""
             return Note(
                 f"{restored}{stopped}Solutions for ranks {ranks[0]} to {ranks[-1]} are here."
@@ -387,7 +391,7 @@ class Session:
     def _take(self, path: RankPath) -> None:
         with self._lock:
             self.starts |= path
-            self._update(path=path, suggested=tuple(path.suggest()))
+            self._update(path=path, assessment=path.assess())
 
     # ---- files
 
@@ -444,21 +448,22 @@ class Session:
 
     def _history(self, editor: Editor) -> dict[str, str | bytes]:
         """The edits as files of the folder: a script, and the start that it begins with."""
-        X = 'np.load("X.npy")'
-        if "file" in self.about:
-            options = "".join(f", {k}={v!r}" for k, v in self.about.get("reading", {}).items())
-            X = f"nmfmerge.io.read({self.about['file']!r}{options}).X"
+        about, X = self.about, 'np.load("X.npy")'
+        if about.get("generated"):
+            X = "nmfmerge.datasets.lcms_like().X"
+        elif "file" in about:
+            X = call("nmfmerge.io.read", about["file"], **about.get("reading", {})) + ".X"
         with TemporaryDirectory() as folder:
             file = Path(folder) / "edits.npz"
             editor.save(file)
             return {"edits.py": editor.script(X=X), "edits.npz": file.read_bytes()}
 
     def _about(self, editor: Editor) -> dict[str, Any]:
-        made = self.about.get("command")
+        opened = shlex.join(["nmfmerge", "explore", str(self.about.get("file", self.data.name))])
         start = "the opened fit" if self.state.start == OPENED else f"rank {self.state.start}"
         notes = [f"Made in the explorer from {start} by {len(editor.edits)} edits; see edits.py."]
         return without_measured(self.about) | {
-            "command": f"nmfmerge explore {self.data.name}" if made is None else made,
+            "command": self.about.get("command") or opened,
             "settings": {"n_components": editor.n_components, "start": start,
                          "edits": len(editor.edits)},
             "versions": versions(),

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from nmfmerge.assessment import Assessment
 from nmfmerge.editor import Missing
 from nmfmerge.explore.job import Job
 from nmfmerge.explore.names import Carried
 from nmfmerge.merge import MergeTree
 from nmfmerge.result import Factorization
 from nmfmerge.result_path import RankPath
-from nmfmerge.suggest import Suggestion
 
 OPENED = 0  # the start that came with a folder; other starts are known by their rank
 
@@ -78,5 +78,5 @@ class State:
     note: Note | None = None
     job: Job | None = None
     path: RankPath | None = None
-    suggested: tuple[Suggestion, ...] = ()
+    assessment: Assessment | None = None
     group: str = ""

@@ -11,6 +11,7 @@ import numpy as np
 from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.export.base import Export, Source
 from nmfmerge.io.errors import library
+from nmfmerge.io.single_cell import RAW
 from nmfmerge.metrics import shares, specificity
 from nmfmerge.result import Factorization
 from nmfmerge.specific import component_name, heads_of, order_by, top_names
@@ -40,7 +41,8 @@ def to_anndata(
         ``data`` does not have, because they are all zero, get zeros. They are matched by name,
         and by order where names are repeated and the same from first to last.
     layer : str, optional
-        The layer of ``adata`` that was fitted, to be recorded.
+        The layer of ``adata`` that was fitted, to be recorded. For "raw", its .raw, whose genes
+        are others than those of ``adata``, ``adata.raw.to_adata()`` takes its place.
     settings : mapping, optional
         Settings of the fit, to be recorded.
 
@@ -72,8 +74,7 @@ def _put(
 ) -> Any:
     """Put a fit into an AnnData; see `to_anndata`, and `_places` for ``renamed``."""
     result = result.numpy()
-    if adata is None:
-        adata = _new(data)
+    adata = _new(data) if adata is None else _with_genes_of(layer, adata)
     cells, genes = (result.W, result.H.T) if _cells_first(data) else (result.H.T, result.W)
     of_cells, of_genes = _axes(data)
     cells = _placed(cells, _places(of_cells, adata, layer, renamed), adata.n_obs)
@@ -109,6 +110,17 @@ def _new(data: Dataset) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of names that are not unique
         return anndata.AnnData(X.tocsr() if hasattr(X, "tocsr") else X, obs=obs, var=var)
+
+
+def _with_genes_of(layer: str | None, adata: Any) -> Any:
+    """The AnnData, or one of its .raw where that was fitted and has other genes."""
+    if not _is_raw(adata, layer) or np.array_equal(adata.raw.var_names, adata.var_names):
+        return adata
+    return adata.raw.to_adata()
+
+
+def _is_raw(adata: Any, layer: str | None) -> bool:
+    return layer == RAW and RAW not in adata.layers and adata.raw is not None
 
 
 def _placed(F: np.ndarray, places: np.ndarray, n: int) -> np.ndarray:
@@ -157,7 +169,7 @@ def _by_name(own: np.ndarray, names: np.ndarray) -> np.ndarray | None:
 
 def _filled(adata: Any, layer: str | None, axis: str) -> np.ndarray:
     """Which cells or genes are not all zero."""
-    X = adata.X if layer is None else adata.layers.get(layer)
+    X = adata.raw.X if _is_raw(adata, layer) else adata.layers.get(layer, adata.X)
     if X is None:
         return np.ones(adata.n_obs if axis == "cell" else adata.n_vars, dtype=bool)
     return np.asarray((X != 0).sum(axis=int(axis == "cell"))).ravel() > 0

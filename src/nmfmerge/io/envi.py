@@ -16,6 +16,7 @@ from nmfmerge.io.memory import Memory
 
 _UNITS = {"nanometers": "nm", "nm": "nm", "micrometers": "µm", "microns": "µm", "um": "µm",
           "µm": "µm"}  # fmt: skip
+_INTERLEAVES = ("bsq", "bil", "bip")  # band by band, line by line, pixel by pixel
 _HEADER = 10**7  # bytes; a header has some numbers for each band
 
 
@@ -30,6 +31,7 @@ def read_envi(path: Path, memory: Memory) -> Dataset:
     shape = [int(header[name]) for name in ("lines", "samples", "bands")]
     if min(shape) < 1:
         raise FormatError(f"{path} declares an empty image: write it again")
+    _check_interleave(path, header.get("interleave"))
     size = np.dtype(envi.gen_params(header).dtype).itemsize
     memory.array(shape, 2 * size + 8)  # as stored, as a matrix, and scaled
     try:
@@ -55,6 +57,15 @@ def read_envi(path: Path, memory: Memory) -> Dataset:
         memory=memory,
         image_shape=(height, width),
     )
+
+
+def _check_interleave(path: Path, interleave: Any) -> None:
+    """Refuse orders of the values that are not known: spectral reads them as bsq."""
+    if interleave not in {order for known in _INTERLEAVES for order in (known, known.upper())}:
+        raise FormatError(
+            f"{path} has interleave = {interleave}; expected {', '.join(_INTERLEAVES)}: correct "
+            "the header to the order of the values in the data file"
+        )
 
 
 def _bands(header: Mapping[str, Any], n: int) -> Axis:

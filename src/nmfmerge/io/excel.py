@@ -18,7 +18,11 @@ _UNPACKED = 4  # bytes of memory for a byte of the unpacked workbook
 
 
 def read_excel(
-    path: Path, memory: Memory, header: bool | None = None, variable: str | None = None
+    path: Path,
+    memory: Memory,
+    header: bool | None = None,
+    variable: str | None = None,
+    decimal: str | None = None,
 ) -> Dataset:
     """Read a sheet of an Excel workbook; ``variable`` is its name."""
     openpyxl = library("openpyxl", path.suffix, "openpyxl", "tables")
@@ -28,7 +32,7 @@ def read_excel(
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
     try:
         sheet = choose(path, {sheet.title: None for sheet in book.worksheets}, variable)
-        return read_lines(path, _lines(book[sheet]), header, memory)
+        return read_lines(path, _lines(book[sheet]), header, memory, decimal)
     finally:
         book.close()
 

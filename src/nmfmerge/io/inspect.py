@@ -5,8 +5,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from nmfmerge.datasets.base import Dataset
+from nmfmerge.datasets.base import Axis, Dataset
 
+_NAMES = 4  # of rows or columns that are shown before the last one
+_LETTERS = 24  # of each
 _DYNAMIC_RANGE = 1e6  # largest over typical value from which a least-squares fit sees little else
 
 
@@ -25,8 +27,9 @@ def describe(data: Dataset) -> dict[str, Any]:
         name, shape, kind ("dense" or "sparse"), dtype, stored (entries kept in memory), density
         (part of the entries that are not zero), min, max and mean of the finite entries (None
         without any), negative, nan and infinite (numbers of entries), zero_rows, zero_columns,
-        megabytes, rows and columns (labels), description (where there is one), and problems:
-        sentences that say what is wrong and what to do.
+        megabytes, rows and columns (labels), row_names and column_names (a few, where they are not
+        plain numbers from 0), description (where there is one), and problems: sentences that say
+        what is wrong and what to do.
     """
     X: Any = data.X
     if X is None:
@@ -48,11 +51,37 @@ def describe(data: Dataset) -> dict[str, Any]:
         "megabytes": _bytes(X) / 1e6,
         "rows": data.rows.label,
         "columns": data.columns.label,
+        **names_in_words(data.rows, data.columns),
     }
     if data.description:
         facts["description"] = data.description
     facts["problems"] = _problems(facts, values, data.n_components)
     return facts
+
+
+def names_in_words(rows: Axis | None, columns: Axis | None) -> dict[str, str]:
+    """The first and last names of rows and columns, where they have other names than numbers."""
+    found = {"row_names": rows, "column_names": columns}
+    return {
+        key: _few(axis.values)
+        for key, axis in found.items()
+        if axis is not None and not _is_numbering(axis.values)
+    }
+
+
+def _is_numbering(values: np.ndarray) -> bool:
+    return values.dtype.kind in "iu" and np.array_equal(values, np.arange(len(values)))
+
+
+def _few(values: np.ndarray) -> str:
+    """The first names and the last; of numbers the first and the last, in one line."""
+    n = _NAMES if values.dtype.kind in "UO" else 1
+    shown = values.tolist() if len(values) <= n + 1 else [*values[:n].tolist(), values[-1]]
+    words = [f"{v:.6g}" if isinstance(v, float) else str(v) for v in shown]
+    words = [word if len(word) <= _LETTERS else word[: _LETTERS - 1] + "…" for word in words]
+    if len(values) > len(words):
+        words.insert(-1, "…")
+    return ", ".join(" ".join(word.split()) for word in words)
 
 
 def _range(values: np.ndarray, size: int) -> dict[str, Any]:

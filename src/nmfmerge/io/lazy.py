@@ -17,14 +17,14 @@ from nmfmerge.io.cubes import size_in_words
 from nmfmerge.io.errors import FormatError, library
 from nmfmerge.io.hdf5 import choose_dataset, dataset_size
 from nmfmerge.io.hdf5_heap import check_heaps
-from nmfmerge.io.memory import Memory, machine_memory, parse_size
+from nmfmerge.io.memory import Memory, machine_memory, memory_for, parse_size
 from nmfmerge.io.options import check_options
 from nmfmerge.io.registry import find_format, named, safely, stem, transpose
 from nmfmerge.io.sample import sample_digest
 from nmfmerge.io.single_cell import names_of, place_of
 from nmfmerge.io.stored import Stored, StoredCsr, StoredHdf5, StoredNpy, StoredZarr
 from nmfmerge.io.tenx import groups_of_counts
-from nmfmerge.io.zarrs import open_array
+from nmfmerge.io.zarrs import axes_of, open_array
 
 _NOT_LAZY = ("pixel_axes", "drop_zero_rows", "drop_zero_columns", "feature_type", "max_memory")
 
@@ -166,8 +166,10 @@ def _open_npy(path: Path) -> OnDisk:
 
 
 def _open_zarr(path: Path, variable: str | None = None) -> OnDisk:
-    name, X = open_array(path, variable)
-    return OnDisk(_stored(StoredZarr, path, name, X, getattr(X, "shards", None) or X.chunks))
+    found = open_array(path, variable)
+    X = found.array
+    stored = _stored(StoredZarr, path, found.name, X, getattr(X, "shards", None) or X.chunks)
+    return OnDisk(stored, *axes_of(path, found, memory_for(path, None)))
 
 
 def _open_hdf5(path: Path, variable: str | None = None) -> OnDisk:
@@ -190,7 +192,7 @@ def _open_h5ad(path: Path, layer: str | None = None) -> OnDisk:
         place = place_of(path, file, layer)
         X = file[place]
         stored = _stored_hdf5(path, file, place) if hasattr(X, "shape") else _csr(path, place, X)
-        return OnDisk(stored, *names_of(file))
+        return OnDisk(stored, *names_of(file, place))
 
 
 def _stored_hdf5(path: Path, file: Any, name: str) -> Stored:
@@ -201,10 +203,13 @@ def _stored_hdf5(path: Path, file: Any, name: str) -> Stored:
 def _csr(path: Path, place: str, group: Any) -> Stored:
     kind = group.attrs.get("encoding-type", group.attrs.get("h5sparse_format", ""))
     if not str(kind).startswith("csr"):
-        name = "adata.X" if place == "X" else f"adata.layers[{place.removeprefix('layers/')!r}]"
+        name = (
+            f"adata.layers[{place.removeprefix('layers/')!r}]" if "layers" in place else "adata.X"
+        )
+        first = "adata = adata.raw.to_adata(); " if place.startswith("raw/") else ""
         raise FormatError(
             f"{path} has {place} as {str(kind)!r}, which cannot be streamed by rows: store it as "
-            f"CSR with {name} = {name}.tocsr()"
+            f"CSR with {first}{name} = {name}.tocsr()"
         )
     m, n = (int(k) for k in group.attrs.get("shape", group.attrs.get("h5sparse_shape")))
     for part in ("data", "indices", "indptr"):

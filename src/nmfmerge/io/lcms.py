@@ -1,9 +1,12 @@
 """LC-MS runs, mzML or netCDF: intensities summed in bins of m/z and of retention time.
 
-The axes have the centres of the bins; without ``time_bin`` a column is a scan, at its own time.
-Scans are binned as they come, so that only the bins of a run are ever in memory.
+Bins of m/z lie around multiples of their width, so that 180.06 is in the bin of 180. The m/z of a
+bin is the mean of its points, weighted by intensity: the accurate mass, where the file has it.
+Bins of time have their centres; without ``time_bin`` a column is a scan, at its own time. Scans
+are binned as they come, so that only the bins of a run are ever in memory.
 """
 
+import math
 from collections.abc import Iterable, Iterator
 from io import BytesIO
 from pathlib import Path
@@ -20,9 +23,10 @@ from nmfmerge.io.memory import Memory
 from nmfmerge.io.mzml import Spectrum, read_spectra
 
 _DENSE_FROM = 0.1  # filled part of the bins from which a dense matrix is the smaller one to handle
-_EDGE = 32  # bytes for the edge of a bin while the axis and the matrix are made
-_POINT = 40  # bytes for an entry while the matrix is made
+_EDGE = 96  # bytes for the edge of a bin while the axis and the matrix are made
+_POINT = 64  # bytes for an entry while the matrix is made
 _COPIES = 6  # of a netCDF file: itself, its variables, and these as floats
+_DIGITS = 4  # of an m/z after the point, at least: what single precision has, and libraries
 _LARGEST = 2.0**53  # number of a bin from which floats do not count by ones
 
 
@@ -64,7 +68,7 @@ def _scans(
 class _Run:
     """The bins of a run, filled scan by scan; without ``time_bin`` a column is a scan.
 
-    Bins of m/z begin at ``mz_min``, by default at the multiple of ``mz_bin`` below the data.
+    Bins of m/z begin at ``mz_min``; by default their centres are multiples of ``mz_bin``.
     """
 
     def __init__(
@@ -82,11 +86,13 @@ class _Run:
     ) -> None:
         self.path, self.memory = path, memory
         self.mz_bin, self.mz_min, self.mz_max = mz_bin, mz_min, mz_max
+        self.edge = -0.5 * mz_bin if mz_min is None else mz_min  # where the bin of number 0 begins
         self.time_bin, self.time_min, self.time_max = time_bin, time_min, time_max
         self.seconds: list[float] = []  # of all scans
         self.kept: list[float] = []  # of the scans between time_min and time_max
         self.filled: list[np.ndarray] = []  # numbers of the bins that each kept scan fills
         self.sums: list[np.ndarray] = []  # the intensity in each of them
+        self.moments: list[np.ndarray] = []  # sum of intensity · m/z in each of them
         self.has_points = False
         self.n_filled = 0
         for scan in scans:
@@ -106,24 +112,26 @@ class _Run:
         if not _between(np.array([scan.seconds]), self.time_min, self.time_max)[0]:
             return
         inside = _between(masses, self.mz_min, self.mz_max)
-        number = bin_number(masses[inside], self.mz_min or 0.0, self.mz_bin)
+        masses, intensities = masses[inside], scan.intensities[inside]
+        number = bin_number(masses, self.edge, self.mz_bin)
         if len(number) and np.abs(number).max() > _LARGEST:
             raise FormatError(
-                f"{self.path} has an m/z of {np.abs(masses).max():g}, too large for bins of "
+                f"{self.path} has an m/z of {masses.max():g}, too large for bins of "
                 f"{self.mz_bin:g} Da: set mz_max, or export the run again"
             )
         filled, place = np.unique(number, return_inverse=True)
         self.n_filled += len(filled)
         self.kept.append(scan.seconds)
         self.filled.append(filled.astype(np.int64))
-        self.sums.append(np.bincount(place, scan.intensities[inside], minlength=len(filled)))
+        self.sums.append(np.bincount(place, intensities, minlength=len(filled)))
+        self.moments.append(np.bincount(place, intensities * masses, minlength=len(filled)))
 
     def dataset(self) -> Dataset:
         """The run as a matrix of m/z × retention time."""
         self._check()
         filled = np.concatenate(self.filled)
         first = 0 if self.mz_min is not None else int(filled.min())
-        low = (self.mz_min or 0.0) + first * self.mz_bin
+        low = self.edge + first * self.mz_bin
         last = int(filled.max())
         wanted: float = last - first + 1
         if self.mz_max is not None:
@@ -131,22 +139,36 @@ class _Run:
         n = self._affordable(wanted)
         seconds, column = self._columns()
         row = np.clip(filled - first, 0, n - 1)  # the last bin has its upper edge
+        sums = np.concatenate(self.sums)
         at = row, np.repeat(column, [len(one) for one in self.filled])
-        X: Any = sp.coo_matrix((np.concatenate(self.sums), at), (n, len(seconds))).tocsr()
+        X: Any = sp.coo_matrix((sums, at), (n, len(seconds))).tocsr()
         X.eliminate_zeros()
         dense = X.nnz >= _DENSE_FROM * X.shape[0] * X.shape[1]
         return build(
             self.path,
             X.toarray() if dense else X,
-            Axis("m/z", _centres(low, self.mz_bin, n)),
+            Axis("m/z", self._masses(low, row, sums, n)),
             Axis("retention time", seconds, "s"),
             memory=self.memory,
             description=self._description(),
         )
 
+    def _masses(self, low: float, row: np.ndarray, sums: np.ndarray, n: int) -> np.ndarray:
+        """Mean m/z of the points in each of n bins, weighted by intensity; else its centre."""
+        centres = _centres(low, self.mz_bin, n)
+        intensity = np.bincount(row, sums, n)
+        moment = np.bincount(row, np.concatenate(self.moments), n)
+        means = np.divide(moment, intensity, out=np.full(n, np.nan), where=intensity > 0)
+        inside = np.abs(means - centres) <= 0.5 * self.mz_bin + rounding(means)  # False for NaN
+        digits = max(_DIGITS, math.ceil(2 - math.log10(self.mz_bin)))
+        return np.round(np.where(inside, means, centres), digits)
+
     def _description(self) -> str:
         in_time = "" if self.time_bin is None else f" and of {self.time_bin:g} s"
-        return f"LC-MS run in bins of {self.mz_bin:g} Da{in_time}; the axes have their centres."
+        return (
+            f"LC-MS run in bins of {self.mz_bin:g} Da{in_time}; m/z are means of the points in a "
+            "bin, weighted by intensity."
+        )
 
     def _columns(self) -> tuple[np.ndarray, np.ndarray]:
         """Time of each column, a scan or the centre of a bin, and the column of each kept scan."""

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from nmfmerge.datasets.base import Axis, Dataset
+from nmfmerge.formulas import unmark
 from nmfmerge.io.build import UNNAMED, named_axis
 from nmfmerge.io.errors import FormatError, ReadingWarning
 from nmfmerge.io.memory import Memory, Metered
@@ -65,7 +66,7 @@ def read_names(file: Path, memory: Memory) -> list[str]:
     lines = read_lines(file, memory)
     if kind_of(file) == "gene" and lines and all(len(cells) > 1 for cells in lines):
         return make_unique([cells[1] for cells in lines])
-    return [cells[0] if cells else "" for cells in lines]
+    return [unmark(cells[0]) if cells else "" for cells in lines]
 
 
 def make_unique(names: Sequence[str]) -> list[str]:

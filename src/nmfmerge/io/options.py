@@ -13,6 +13,7 @@ from nmfmerge.io.channels import check_channel
 from nmfmerge.io.cubes import parse_pixel_axes
 from nmfmerge.io.memory import parse_size
 from nmfmerge.io.names import check_names
+from nmfmerge.io.notation import check_decimal
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,12 @@ OPTIONS: Mapping[str, Option] = {
     "triplets": Option(
         bool, "the lines of a table are a row, a column and a value: a sparse matrix"
     ),
+    "decimal": Option(
+        str,
+        "decimal sign of the numbers of a table, . or , (default: what all numbers fit)",
+        check=check_decimal,
+        metavar="SIGN",
+    ),
     "rows": Option(str, "what the rows are, such as gene, word, pixel or band"),
     "columns": Option(str, "what the columns are, such as cell, document, frame or time"),
     "row_names": Option(
@@ -103,7 +110,9 @@ OPTIONS: Mapping[str, Option] = {
         "features of 10x data to read, such as 'Antibody Capture', or all (default: Gene "
         "Expression)",
     ),
-    "layer": Option(str, "name of the layer of an .h5ad file to read instead of X"),
+    "layer": Option(
+        str, "name of the layer of an .h5ad file to read instead of X; raw reads its .raw"
+    ),
     "window": Option(
         int, "length of a window of the spectrogram in samples of sound (default: 1024)", low=2
     ),
@@ -114,11 +123,14 @@ OPTIONS: Mapping[str, Option] = {
     ),
     "mz_bin": Option(
         float,
-        "width of a bin of m/z in Da; each is a row, named by its centre (default: 1)",
+        "width of a bin of m/z in Da; bins lie around multiples of it, and each is a row, named by "
+        "the mean m/z of its points, weighted by intensity (default: 1)",
         low=0,
         above=True,
     ),
-    "mz_min": Option(float, "leave out points with an m/z below this"),
+    "mz_min": Option(
+        float, "leave out points with an m/z below this, where the first bin then begins"
+    ),
     "mz_max": Option(float, "leave out points with an m/z above this"),
     "time_bin": Option(
         float,

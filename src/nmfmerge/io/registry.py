@@ -88,7 +88,7 @@ FORMATS: Mapping[str, Format] = {
             (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz"),
             "table of numbers with or without names",
             read_text,
-            ("header", "triplets"),
+            ("header", "triplets", "decimal"),
         ),
         Format("parquet", (".parquet",), "Parquet table", read_parquet, extra="tables"),
         Format(
@@ -96,7 +96,7 @@ FORMATS: Mapping[str, Format] = {
             (".xlsx", ".xlsm"),
             "sheet of an Excel workbook",
             read_excel,
-            ("header", "variable"),
+            ("header", "variable", "decimal"),
             "tables",
         ),
         Format(

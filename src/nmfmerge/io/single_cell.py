@@ -1,36 +1,48 @@
 """AnnData files: cells × genes, with the names of both; a sparse matrix stays sparse."""
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.io.build import build
-from nmfmerge.io.errors import FormatError, library
+from nmfmerge.io.errors import FormatError, ReadingWarning, library
 from nmfmerge.io.hdf5 import tree_size
 from nmfmerge.io.hdf5_heap import check_heaps
 from nmfmerge.io.memory import Memory
 
+RAW = "raw"  # the layer that is .raw of an AnnData, unless one of its layers has that name
+
 
 def read_h5ad(path: Path, memory: Memory, layer: str | None = None) -> Dataset:
-    """Read X, or a layer, of an .h5ad file; nothing else of the file is loaded."""
+    """Read X, a layer or .raw of an .h5ad file; nothing else of the file is loaded."""
     read_elem = library("anndata.io", ".h5ad", "anndata", "single-cell").read_elem
     h5py = library("h5py", ".h5ad", "h5py", "single-cell")
     check_heaps(path)
     with h5py.File(path, "r") as file:
         place = place_of(path, file, layer)
-        memory.needs(tree_size(path, file, (place, "obs", "var")))
+        memory.needs(tree_size(path, file, (place, "obs", _genes_of(place))))
         X = read_elem(file[place])
-        cells, genes = names_of(file)
+        cells, genes = names_of(file, place)
+        others = _layers(file)
         if X is None:
             raise _no_X(path, file)
+    if layer is None and others and is_negative(X):
+        warnings.warn(
+            f"{path} has negative values in X, as after sc.pp.scale, and NMF needs nonnegative "
+            f"ones: read its counts or their logarithms with layer=, one of {', '.join(others)}",
+            ReadingWarning,
+            stacklevel=2,
+        )
     return build(path, X, cells, genes, memory=memory)
 
 
 def place_of(path: Path, file: Any, layer: str | None) -> str:
-    """Where X, or a layer, is in an open .h5ad file."""
+    """Where X, a layer or .raw is in an open .h5ad file."""
     if not {"obs", "var"} <= set(file):
         raise FormatError(f"{path} is not an AnnData file: write it with anndata's write_h5ad")
     if layer is not None and layer not in _layers(file):
@@ -38,18 +50,34 @@ def place_of(path: Path, file: Any, layer: str | None) -> str:
         raise FormatError(f"{path} has no layer {layer!r}: choose one of its layers ({known})")
     if layer is None and "X" not in file:
         raise _no_X(path, file)
+    if layer == RAW and RAW not in file.get("layers", ()):
+        return f"{RAW}/X"
     return "X" if layer is None else f"layers/{layer}"
 
 
-def names_of(file: Any) -> tuple[Axis, Axis]:
-    """The cells and the genes of an open .h5ad file."""
+def names_of(file: Any, place: str) -> tuple[Axis, Axis]:
+    """The cells and the genes of X, a layer or .raw of an open .h5ad file."""
     read_elem = library("anndata.io", ".h5ad", "anndata", "single-cell").read_elem
-    cells, genes = (_index(file[key], read_elem) for key in ("obs", "var"))
+    cells, genes = (_index(file[key], read_elem) for key in ("obs", _genes_of(place)))
     return Axis("cell", cells), Axis("gene", genes)
 
 
+def is_negative(X: Any) -> bool:
+    """Whether a matrix, dense or sparse, has negative values."""
+    values = X.data if sp.issparse(X) else np.asarray(X)
+    return bool(values.dtype.kind in "fi" and values.size and (values < 0).any())
+
+
+def _genes_of(place: str) -> str:
+    """Where the genes of a matrix are; .raw has its own, often more."""
+    return f"{RAW}/var" if place == f"{RAW}/X" else "var"
+
+
 def _layers(file: Any) -> list[str]:
-    return sorted(file["layers"]) if "layers" in file else []
+    """What ``layer`` can name: the layers, and .raw by the name of raw."""
+    layers = set(file.get("layers", ()))
+    has_raw = RAW in file and {"X", "var"} <= set(file[RAW])
+    return sorted(layers | {RAW} if has_raw else layers)
 
 
 def _no_X(path: Path, file: Any) -> FormatError:

@@ -3,7 +3,7 @@
 A first line is a header where most of its cells are not numbers, where its first cell is empty, or
 where its first cell is text and the next line begins with a number; ``header`` decides otherwise.
 A first column has names where most of its cells are not numbers, or where the header has an empty
-cell, no cell, or the only text above it.
+cell, no cell, or the only text above it. `notation` says what a number is.
 """
 
 import csv
@@ -17,12 +17,20 @@ from typing import Any
 import numpy as np
 
 from nmfmerge.datasets.base import Axis, Dataset
+from nmfmerge.formulas import unmark
 from nmfmerge.io.build import build, named_axis
 from nmfmerge.io.errors import FormatError
 from nmfmerge.io.memory import Memory, Metered
+from nmfmerge.io.notation import (
+    Notation,
+    find_notation,
+    is_missing,
+    is_name,
+    is_number,
+    is_quantity,
+)
 from nmfmerge.io.triplets import read_triplets
 
-_MISSING = {"", "na", "n/a", "nan", "null", "none", "-", "."}
 _SAMPLE = 30  # lines from which the layout is decided
 _ROW = 200  # bytes of a line of numbers in memory, beside the numbers
 _CELLS = 30  # bytes of memory that a byte of text may become when its line is cut into cells
@@ -31,7 +39,11 @@ Line = tuple[int, list[str]]  # number of the line in the file, and its cells
 
 
 def read_text(
-    path: Path, memory: Memory, header: bool | None = None, triplets: bool = False
+    path: Path,
+    memory: Memory,
+    header: bool | None = None,
+    triplets: bool = False,
+    decimal: str | None = None,
 ) -> Dataset:
     """Read a table of numbers separated by commas, semicolons, tabs or spaces."""
     try:
@@ -39,12 +51,18 @@ def read_text(
             delimiter = _delimiter(path, _text(Metered(file, memory, _CELLS)))
             file.seek(0)
             lines = _cells(Metered(file, memory, _CELLS), delimiter)
-            return (read_triplets if triplets else read_lines)(path, lines, header, memory)
+            return (read_triplets if triplets else read_lines)(path, lines, header, memory, decimal)
     except UnicodeDecodeError as error:
         raise FormatError(f"{path} is not text in UTF-8: save it as plain text in UTF-8") from error
 
 
-def read_lines(path: Path, lines: Iterator[Line], header: bool | None, memory: Memory) -> Dataset:
+def read_lines(
+    path: Path,
+    lines: Iterator[Line],
+    header: bool | None,
+    memory: Memory,
+    decimal: str | None = None,
+) -> Dataset:
     """Read a table from the cells of its lines."""
     sample = list(islice(lines, _SAMPLE))
     if not sample:
@@ -54,7 +72,9 @@ def read_lines(path: Path, lines: Iterator[Line], header: bool | None, memory: M
     if header and len(sample) < 2:
         raise FormatError(f"{path} has a header and no lines of numbers: write the table again")
     named = _has_row_names(sample, header)
-    title = sample.pop(0)[1] if header else []
+    title = [unmark(cell) for cell in sample.pop(0)[1]] if header else []
+    first = [cell for _, cells in sample for cell in cells[named:]]
+    notation, remark = find_notation(path, first, decimal)
     width = len(sample[0][1])
     names, values, size = [], [], 0
     for number, cells in chain(sample, lines):
@@ -63,16 +83,19 @@ def read_lines(path: Path, lines: Iterator[Line], header: bool | None, memory: M
                 f"{path} has {len(cells)} cells in line {number} where the lines before have "
                 f"{width}: give all lines as many"
             )
-        names.append(cells[0] if named else "")
-        values.append(_row(path, number, cells, named))
+        names.append(unmark(cells[0]) if named else "")
+        values.append(_row(path, number, cells, named, notation))
         size += _ROW + len(names[-1]) + 2 * values[-1].nbytes  # as a list, and as a matrix
         memory.needs(size)
     corner = title[0] if len(title) == width else ""
-    rows = named_axis("row", names, corner) if named else None
-    return build(path, np.array(values), rows, _columns(path, title, width, named), memory=memory)
+    rows = named_axis("row", notation.plain(names), corner) if named else None
+    columns = _columns(path, title, width, named, notation)
+    return build(path, np.array(values), rows, columns, memory=memory, description=remark)
 
 
-def _columns(path: Path, title: list[str], width: int, named: bool) -> Axis | None:
+def _columns(
+    path: Path, title: list[str], width: int, named: bool, notation: Notation
+) -> Axis | None:
     if not title:
         return None
     names = title[1:] if named and len(title) == width else title
@@ -81,17 +104,18 @@ def _columns(path: Path, title: list[str], width: int, named: bool) -> Axis | No
             f"{path} has {len(title)} cells in its header where the lines below have {width}: name "
             "each column once"
         )
-    return named_axis("column", names)
+    return named_axis("column", notation.plain(names))
 
 
-def _row(path: Path, number: int, cells: list[str], named: bool) -> np.ndarray:
+def _row(path: Path, number: int, cells: list[str], named: bool, notation: Notation) -> np.ndarray:
     numbers = cells[named:]
+    convert = notation.number if notation.grouped else float
     try:
-        row = np.fromiter(map(float, numbers), np.float64, len(numbers))
+        row = np.fromiter(map(convert, numbers), np.float64, len(numbers))
     except ValueError:
         row = np.array([np.nan])
     if "_" in "".join(numbers) or not (row == row).all():  # Python allows 1_000, NaN is not NaN
-        wrong = (k for k, cell in enumerate(cells) if k >= named and not _is_number(cell))
+        wrong = (k for k, cell in enumerate(cells) if k >= named and not notation.reads(cell))
         at = next(wrong, int(named))
         raise FormatError(_bad_cell(path, number, at + 1, cells[at]))
     return row
@@ -101,26 +125,31 @@ def _bad_cell(path: Path, number: int, column: int, cell: str) -> str:
     where = f"{path}, line {number}, column {column}:"
     if not cell.strip():
         return f"{where} the cell is empty; fill it with a number"
-    if _is_missing(cell):
+    if is_missing(cell):
         return f"{where} {cell!r} is a missing value; fill it with a number"
-    if "," in cell:
-        return f"{where} {cell[:40]!r} is not a number; write decimals with a point"
-    return f"{where} {cell[:40]!r} is not a number; write a number, or drop what is not data"
+    fix = "write a number, or drop what is not data"
+    if is_number(cell):
+        fix = "write all numbers alike, or give the decimal sign with decimal=',' or decimal='.'"
+    elif is_quantity(cell):
+        fix = "write digits and a decimal point only"
+        if column == 1:
+            fix += ", or leave the cell of the header above it empty if this column names the rows"
+    return f"{where} {cell[:40]!r} is not a number; {fix}"
 
 
 def _has_header(sample: list[Line]) -> bool:
     first = sample[0][1]
     below = sample[1][1] if len(sample) > 1 else []
     if len(first) == len(below) - 1:
-        return _mostly_names(first) or _is_name(below[0])
+        return _mostly_names(first) or is_name(below[0])
     if len(first) == 1:
-        return _is_name(first[0])
+        return is_name(first[0])
     rest = first[1:]
     if _mostly_names(rest):
         return True
-    if any(map(_is_missing, rest)) or not below:
+    if any(map(is_missing, rest)) or not below:
         return False
-    return not first[0].strip() or (_is_name(first[0]) and _is_number(below[0]))
+    return not first[0].strip() or (is_name(first[0]) and is_number(below[0]))
 
 
 def _has_row_names(sample: list[Line], header: bool) -> bool:
@@ -131,28 +160,14 @@ def _has_row_names(sample: list[Line], header: bool) -> bool:
         title = sample[0][1]
         if len(title) == len(below[0]) - 1 or not title[0].strip():
             return True
-        if _is_name(title[0]) and all(map(_is_number, title[1:])):
+        if is_name(title[0]) and all(map(is_number, title[1:])):
             return True
-    return _mostly_names([cells[0] for cells in below])
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        return not np.isnan(float(cell)) and "_" not in cell
-    except ValueError:
-        return False
-
-
-def _is_missing(cell: str) -> bool:
-    return cell.strip().lower() in _MISSING
-
-
-def _is_name(cell: str) -> bool:
-    return not _is_number(cell) and not _is_missing(cell)
+    names = [cells[0] for cells in below if is_name(cells[0]) and not is_quantity(cells[0])]
+    return len(names) > len(below) / 2
 
 
 def _mostly_names(cells: list[str]) -> bool:
-    return sum(map(_is_name, cells)) > len(cells) / 2
+    return sum(map(is_name, cells)) > len(cells) / 2
 
 
 def _text(file: Metered) -> TextIOWrapper:

@@ -1,7 +1,7 @@
 """Sparse tables as text: each line has a row, a column and a value."""
 
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +11,19 @@ from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.io.build import build, named_axis
 from nmfmerge.io.errors import FormatError
 from nmfmerge.io.memory import Memory
+from nmfmerge.io.notation import find_notation, is_number
 
 _LINE = 100  # bytes of a line in memory: two places and a value in lists, then in arrays
+_SAMPLE = 30  # lines from which the notation of the numbers is decided
 _NAME = 150  # bytes of a new name, beside its letters
 
 
 def read_triplets(
-    path: Path, lines: Iterator[tuple[int, list[str]]], header: bool | None, memory: Memory
+    path: Path,
+    lines: Iterator[tuple[int, list[str]]],
+    header: bool | None,
+    memory: Memory,
+    decimal: str | None = None,
 ) -> Dataset:
     """Make a sparse matrix of lines with a row, a column and a value; duplicates are summed.
 
@@ -31,14 +37,17 @@ def read_triplets(
             "row, a column and a value in each line"
         )
     if header is None:
-        header = not _is_number(first[2])
+        header = not is_number(first[2])
     if not header:
         lines = chain([(number, first)], lines)
+    sample = list(islice(lines, _SAMPLE))
+    values = [cells[2] for _, cells in sample if len(cells) > 2]
+    notation, remark = find_notation(path, values, decimal)
     places: tuple[dict[str, int], dict[str, int]] = ({}, {})
     entries: tuple[list[int], list[int], list[float]] = ([], [], [])
     size = 0
-    for number, cells in lines:
-        if len(cells) < 3 or not _is_number(cells[2]):
+    for number, cells in chain(sample, lines):
+        if len(cells) < 3 or not notation.reads(cells[2]):
             raise FormatError(
                 f"{path}, line {number}: expected a row, a column and a number, and found "
                 f"{', '.join(cells)[:60]!r}"
@@ -48,7 +57,7 @@ def read_triplets(
                 names[name] = len(names)
                 size += _NAME + len(name)
             entry.append(names[name])
-        entries[2].append(float(cells[2]))
+        entries[2].append(notation.number(cells[2]))
         size += _LINE
         memory.needs(size)
     if not entries[2]:
@@ -58,7 +67,7 @@ def read_triplets(
     columns, j = _axis(titles[1] or "column", list(places[1]), np.array(entries[1]))
     shape = (len(rows.values), len(columns.values))
     X = sp.coo_matrix((np.array(entries[2]), (i, j)), shape=shape)
-    return build(path, X, rows, columns, memory=memory)
+    return build(path, X, rows, columns, memory=memory, description=remark)
 
 
 def _axis(title: str, names: list[str], places: np.ndarray) -> tuple[Axis, np.ndarray]:
@@ -70,10 +79,3 @@ def _axis(title: str, names: list[str], places: np.ndarray) -> tuple[Axis, np.nd
     new = np.empty(len(order), dtype=np.int64)
     new[order] = np.arange(len(order))
     return Axis(axis.name, axis.values[order]), new[places]
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        return bool(np.isfinite(float(cell))) and "_" not in cell
-    except ValueError:
-        return False

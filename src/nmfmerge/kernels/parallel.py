@@ -75,7 +75,10 @@ class _BlasThreads:
     """The number of threads of BLAS, which is one setting for the whole process.
 
     Fits that run at once share it: while any of them limits it, the least limit holds; after the
-    last of them it is what it was before the first.
+    last of them it is what it was before the first. The last bits of a product depend on it, so
+    that a fit beside others gives the bits of the same fit alone only where BLAS has one thread:
+    there is no setting for one Python thread, and to take turns would let small fits wait for
+    every product of large ones.
     """
 
     def __init__(self) -> None:
@@ -86,7 +89,8 @@ class _BlasThreads:
 
     def available(self) -> int:
         """Threads that BLAS may use when no fit limits it."""
-        counts = self._usual if self._limits else self._counts()
+        with self._lock:  # no fit that begins meanwhile may lower what is counted
+            counts = self._usual if self._limits else self._counts()
         return max(1, min(counts, default=1))
 
     @contextmanager

@@ -41,7 +41,7 @@ def components(
     data : Dataset, optional
         Its axes: numbers are drawn as lines, names as bars of the entries that are most
         specific to the component (see `nmfmerge.metrics.specificity`), pixels of
-        images as pictures. Default: plain indices.
+        images as pictures. Default: the axes of the result, else plain indices.
     which : sequence of int, optional
         Columns of W to draw, counted from 0, in this order. Default: those with the largest share
         of the fit, at most 24.

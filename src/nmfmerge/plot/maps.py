@@ -27,15 +27,18 @@ MOST = 36
 _ABOVE, _BELOW, _GAP = 0.26, 0.32, 0.08  # inches: name of a map, note, between maps
 
 
-def maps(result: Factorization, data: Dataset, *, which: Sequence[int] | None = None) -> Figure:
+def maps(
+    result: Factorization, data: Dataset | None = None, *, which: Sequence[int] | None = None
+) -> Figure:
     """Draw each component of images or of a movie as a map.
 
     Parameters
     ----------
     result : Factorization
         What to draw.
-    data : Dataset
-        Data whose rows or columns are pixels, with its ``image_shape``.
+    data : Dataset, optional
+        Data whose rows or columns are pixels, with its ``image_shape``. Default: the axes of the
+        result.
     which : sequence of int, optional
         Columns of W to draw, counted from 0, in this order. Default: those with the largest share
         of the fit, at most 36.

@@ -1,26 +1,26 @@
-"""A path through all ranks: error, merge penalty and stability, with the suggestions marked."""
+"""A path through all ranks: what the rank is judged by, with the assessed rank marked."""
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from nmfmerge.assessment import STABLE, STRUCTURED, Assessment, Finding
 from nmfmerge.plot.style import (
     BLUE,
     CRIMSON,
+    GREEN,
     GREY,
-    NOTE,
     ORANGE,
-    SMALL,
     logarithmic,
     new_figure,
     remark,
     tidy,
 )
 from nmfmerge.result_path import RankPath
-from nmfmerge.suggest import STABLE
 
 _PANEL = 1.75  # inches
+_THRESHOLDS = {"structure left": STRUCTURED, "stability": STABLE}  # dotted lines
 
 
 def rank_path(path: RankPath, rank: int | None = None) -> Figure:
@@ -36,30 +36,34 @@ def rank_path(path: RankPath, rank: int | None = None) -> Figure:
     Returns
     -------
     Figure
-        Fitting error and merge penalty on logarithmic scales, stability where it was measured;
-        vertical lines at the suggested ranks, the first of them solid.
+        Fitting error and merge penalty on logarithmic scales, structure of the residual and
+        stability where they were measured; a vertical line at the rank of the assessment, or a band
+        over its range.
     """
     curves = [("fitting error (%)", path.fitting_errors, CRIMSON, "o")]
     curves.append(("merge penalty (%)", path.penalties, BLUE, "s"))
+    if not np.isnan(path.structure).all():
+        curves.append(("structure left", path.structure, GREEN, "^"))
     if not np.isnan(path.stability).all():
         curves.append(("stability", path.stability, ORANGE, "D"))
+    assessment = path.assess()
     figure = new_figure(0.95 + _PANEL * len(curves), margins=(0.75, 0.15, 0.75, 0.25))
     axes = figure.subplots(len(curves), 1, sharex=True, squeeze=False)[:, 0]
     for ax, (label, values, colour, marker) in zip(axes, curves, strict=True):
-        _mark_suggestions(ax, path)
+        _mark(ax, assessment)
         _draw_curve(ax, path.ranks, values, colour, marker, rank)
         ax.set_ylabel(label)
+        if label in _THRESHOLDS:
+            ax.axhline(_THRESHOLDS[label], color=GREY, lw=0.9, ls=":", zorder=0)
         if label == "stability":
-            ax.axhline(STABLE, color=GREY, lw=0.9, ls=":", zorder=0)
             ax.set_ylim(0, 1.12)
         else:
             _logarithmic(ax, values)
         tidy(ax)
-    _name_suggestions(axes[0], path)
     axes[-1].set_xlabel("rank")
     axes[-1].xaxis.set_major_locator(MaxNLocator(16, integer=True, min_n_ticks=1))
     axes[-1].set_xlim(path.ranks[0] - 0.6, path.ranks[-1] + 0.6)
-    remark(figure, _note(path, rank))
+    remark(figure, _note(assessment, path, rank))
     return figure
 
 
@@ -81,25 +85,23 @@ def _logarithmic(ax: Axes, values: np.ndarray) -> None:
         ax.set_ylim(drawn.min() / 1.6, drawn.max() * 1.6)
 
 
-def _mark_suggestions(ax: Axes, path: RankPath) -> None:
-    for i, suggestion in enumerate(path.suggest()):
-        ax.axvline(suggestion.rank, color=GREY, lw=1.4 if i == 0 else 0.9, zorder=0,
-                   ls="-" if i == 0 else "--", gid="suggestion")  # fmt: skip
-
-
-def _name_suggestions(ax: Axes, path: RankPath) -> None:
-    for suggestion in path.suggest():
-        ax.annotate(str(suggestion.rank), (suggestion.rank, 1), xycoords=("data", "axes fraction"),
-                    xytext=(0, 3), textcoords="offset points", ha="center", va="bottom",
-                    fontsize=SMALL, color=NOTE)  # fmt: skip
-
-
-def _note(path: RankPath, rank: int | None) -> str:
-    suggestions = path.suggest()
-    if suggestions:
-        first = suggestions[0]
-        note = f"Solid line: rank {first.rank}, suggested with {first.confidence} confidence."
-        note += " Dashed: other candidates." * (len(suggestions) > 1)
+def _mark(ax: Axes, assessment: Assessment) -> None:
+    """Mark the rank of the assessment, or its range."""
+    low, rank, high = assessment.low, assessment.rank, assessment.high
+    if low is None or rank is None or high is None:
+        return
+    if assessment.finding is Finding.RANGE:
+        ax.axvspan(low - 0.3, high + 0.3, color=GREY, alpha=0.2, lw=0, zorder=0, gid="assessed")
     else:
-        note = "No rank is suggested."
+        ax.axvline(rank, color=GREY, lw=1.4, zorder=0, gid="assessed")
+
+
+def _note(assessment: Assessment, path: RankPath, rank: int | None) -> str:
+    sure = f"{assessment.confidence} confidence"
+    if assessment.low is None:
+        note = "No rank stands out."
+    elif assessment.finding is Finding.RANGE:
+        note = f"Band: ranks {assessment.low} to {assessment.high} ({sure})."
+    else:
+        note = f"Line: rank {assessment.rank} ({sure})."
     return note + f" Ring: rank {rank}." * (rank in path)

@@ -89,6 +89,7 @@ class Side:
 def sides(result: Factorization, data: Dataset | None) -> tuple[Side, Side]:
     """The rows and the columns of X, checked against the factors."""
     m, n = len(result.W), result.H.shape[1]
+    data = result.axes if data is None else data
     if data is None:
         return _plain("row", m), _plain("column", n)
     shape = len(data.rows.values), len(data.columns.values)

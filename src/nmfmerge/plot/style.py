@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 ORANGE, CRIMSON, GREY = "#e69138", "#b3263e", "#8a8a8a"
+GREEN = "#3a8f5c"
 BLUE, INK, NOTE = "#23598c", "#262626", "#666666"
 WIDTH = 7.5  # inches
 TEXT, SMALL = 9.5, 8.5  # points

@@ -10,13 +10,14 @@ from nmfmerge.kernels import gram64
 from nmfmerge.metrics import next_merges, shares
 from nmfmerge.plot.side import sides
 from nmfmerge.report import stability
-from nmfmerge.report.verdict import EXACT, Rank, cheap_merges, judged
+from nmfmerge.report.verdict import EXACT, assessment_of
 from nmfmerge.report.words import count, ended, number, percent, several
 from nmfmerge.result import Factorization, Status
 from nmfmerge.result_path import RankPath
 
 TINY_SHARE = 0.1  # percent of the fit
 PARALLEL = 0.95  # cosine
+CHEAP = 5.0  # times what a component of noise carries: a merge that might be done
 MISSING = 10.0  # generalized singular value: WH has a tenth of what X has
 _MOST_PAIRS = 5
 
@@ -36,8 +37,8 @@ def warnings_of(
     data : Dataset, optional
         Its axes, to say where components are; without it, they have numbers only.
     about, path : dict and RankPath, optional
-        What else is known, as in `page`. Where the errors with one component fewer and one more
-        tell that the rank is not too high, merges that look cheap are not mentioned.
+        What else is known, as in `page`. Merges that look cheap are mentioned only where the rank
+        may be too high.
 
     Returns
     -------
@@ -45,11 +46,21 @@ def warnings_of(
         Empty where nothing was found.
     """
     checks = [_not_converged, stability.care, _zero, _weak, _parallel]
-    if judged(result, about or {}, path) in (None, Rank.TOO_HIGH):
+    if _may_be_too_high(result, about or {}, path):
         checks.append(_mergeable)
     checks += [_missing, _exact, _full_rank]
     names = _names(result, data)
     return [sentence for check in checks for sentence in check(result, names)]
+
+
+def _may_be_too_high(
+    result: Factorization, about: Mapping[str, Any], path: RankPath | None
+) -> bool:
+    """True if a lower rank stands out, or nothing is known about other ranks."""
+    assessment = assessment_of(result, about, path)
+    if assessment is None or assessment.rank is None:
+        return True
+    return assessment.stands_out and assessment.rank < result.n_components
 
 
 def _names(result: Factorization, data: Dataset | None) -> list[str]:
@@ -120,10 +131,14 @@ def _cosines(F: np.ndarray) -> np.ndarray:
 
 def _mergeable(result: Factorization, names: list[str]) -> list[str]:
     """Whether the cheapest further merges cost little more than a component of noise carries."""
-    cheap = cheap_merges(result)
-    if cheap == 0:
+    if result.n_components < 2 or result.fitting_error < EXACT:
+        return []
+    if not shares(result.W, result.H).all() or not np.isfinite(result.model_norm2):
         return []
     tree = next_merges(result.W, result.H)
+    cheap = int(np.argmax(np.append(tree.penalties > CHEAP * _noise2(result), True)))
+    if cheap == 0:
+        return []
     i, j = tree.pairs[0]
     change = 100 * tree.penalties[0] / (result.model_norm2 or 1.0)
     return [
@@ -131,6 +146,15 @@ def _mergeable(result: Factorization, names: list[str]) -> list[str]:
         f"{percent(change)} of ‖WH‖², about as much as a component of noise. Try "
         f"{count(result.n_components - cheap, 'component')}."
     ]
+
+
+def _noise2(result: Factorization) -> float:
+    """Square of what a component of noise carries, if the residual is noise.
+
+    Of white noise the leading singular vectors carry the share (1/√m + 1/√n)².
+    """
+    m, n = len(result.W), result.H.shape[1]
+    return 2 * result.objective * float((m**-0.5 + n**-0.5) ** 2)
 
 
 def _missing(result: Factorization, names: list[str]) -> list[str]:

@@ -51,8 +51,8 @@ def page(
         What was factorized; its X may be None where only the axes are known.
     about : dict, optional
         What else is known, all of it optional: "title", "file", "command", "settings" (dict),
-        "versions" (dict), "data_sha256", "date", "notes" (sentences), "neighbours" (dict of the
-        errors with one component "fewer" and one "more", in percent), "standard" (dict of
+        "versions" (dict), "data_sha256", "date", "notes" (sentences), "around" (what
+        `nmfmerge.alternatives.around` found at other ranks), "standard" (dict of
         "fitting_error", "n_init" and "status" of standard NMF from the same starts) and "compare",
         a dict of "standard_errors" and "merge_errors" from the same starts, in percent.
     figures : dict, optional

@@ -118,35 +118,33 @@ def rank(story: Story) -> str:
     path = story.path
     if path is None:
         return ""
-    suggestions = path.suggest()
     intro = paragraph(
         f"Ranks {path.ranks[0]} to {path.ranks[-1]} were fitted, each from its neighbours; this "
         f"page shows rank {story.result.n_components}."
     )
-    if suggestions:
-        said = bullets([str(suggestion).capitalize() + "." for suggestion in suggestions])
-    else:
-        said = paragraph("Nothing in these data speaks for one rank rather than another.")
+    said = paragraph(str(path.assess()))
     drawn = figure(
         story.figures["rank-path"],
         "rank-path",
         f"Fitting error and merge penalty of ranks {path.ranks[0]} to {path.ranks[-1]}",
         "Merge penalty: what joining the two components that are easiest to join would change the "
-        "fit by, in percent of the sum of squares of the data. Stability: cosine of the least "
-        "alike pair of components, when both halves of the data are fitted alone.",
+        "fit by, in percent of the sum of squares of the data. Structure: how much more the "
+        "residual has in common than noise of the same size; about 1 where only noise is left. "
+        "Stability: cosine of the least alike pair of components, when both halves of the data are "
+        "fitted alone.",
     )
     rows = (
         (
             r,
             percent(result.fitting_error),
             "–" if np.isnan(penalty) else percent(penalty),
-            "–" if np.isnan(stability) else f"{stability:.2f}",
+            *("–" if np.isnan(value) else f"{value:.2f}" for value in others),
         )
-        for (r, result), penalty, stability in zip(
-            path.items(), path.penalties, path.stability, strict=True
+        for (r, result), penalty, *others in zip(
+            path.items(), path.penalties, path.structure, path.stability, strict=True
         )
     )
-    head = ("Rank", "Fitting error", "Merge penalty", "Stability")
+    head = ("Rank", "Fitting error", "Merge penalty", "Structure", "Stability")
     return intro + said + drawn + table(head, rows, "Every rank of the path")
 
 
