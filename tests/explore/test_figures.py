@@ -30,6 +30,25 @@ def test_labels_of_an_axis_never_overlap(rng, page_of, kind):
     session.close()
 
 
+@pytest.mark.parametrize(
+    ("masses", "linked"),
+    [
+        (np.arange(100, 190), True),
+        (np.arange(100, 190) + np.random.default_rng(0).uniform(-0.5, 0.5, 90), True),  # in bins
+        (np.arange(100, 190) ** 2, False),
+        (np.arange(190, 100, -1), False),
+    ],
+)
+def test_maps_have_the_masses_of_bins_and_zoom_with_the_spectrum(rng, page_of, masses, linked):
+    axes = Axis("m/z", masses), Axis("time", np.arange(70))
+    session = Session(Dataset("run", rng.random((90, 70)), None, *axes))
+    page = page_of(session)
+    spectrum, data = page.profiles[0].plot, page.maps.plots[0]
+    assert (spectrum.x_range is data.y_range) == linked
+    assert data.yaxis.axis_label == ("m/z" if linked else "m/z number")
+    session.close()
+
+
 @pytest.fixture
 def alike(rng):
     """Genes × samples: one gene is the largest in every component and specific to none."""

@@ -150,7 +150,7 @@ def test_adding_says_what_to_do_next_whether_or_not_the_error_changes(session, p
     text = done(session).text
     assert re.match(r"Added a missing feature: fitting error .* %.*\. Polish \(P\) to fit it", text)
     assert session.state.edits == ("Added a missing feature",)
-    assert "Polish (P) after it" in page_of(session).shown.missing
+    assert "Polish (P) after adding" in page_of(session).shown.missing
 
 
 def test_a_feature_that_the_fit_lacks_entirely_is_told_in_words(session, page_of):

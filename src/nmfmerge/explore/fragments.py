@@ -302,8 +302,8 @@ def missing(state: State, left: View, right: View) -> str:
         f"<figure>{rows}<figcaption>{escape(left.label)}</figcaption></figure>"
         f"<figure>{columns}<figcaption>{escape(right.label)}</figcaption></figure>"
         f"<p>{button('Add it', 'add', 1, title='Add (A)', kind='main')}</p>"
-        "<p class='hint'>Adding alone hardly changes the fitting error. Polish (P) after it to see "
-        "what the new component is worth; Undo takes both back.</p>"
+        "<p class='hint'>It is fitted to what the others leave. Polish (P) after adding: only then "
+        "do the others make room, and the fitting error says what it is worth.</p>"
         f"<p class='hint'>Its generalized singular value is {_times(first, 4)}; after it come "
         f"{after or 'no more'}.</p>"
     )
