@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nmfmerge.cli import _parser
-from nmfmerge.cli.messages import in_options, printable, show
+from nmfmerge.cli.messages import in_options, show
 
 
 @pytest.mark.parametrize(
@@ -75,10 +75,6 @@ def test_what_a_terminal_cannot_show_is_escaped():
     show("3 × 4 \udcff", stream)
     stream.flush()
     assert stream.buffer.getvalue() == b"3 \\xd7 4 \\udcff\n"
-
-
-def test_names_are_made_printable():
-    assert printable("a\udcff\x1b[2Jé×") == "a��[2Jé×"
 
 
 def test_every_option_has_a_line_of_help():

@@ -37,3 +37,29 @@ def file(tmp_path, data):
     path = tmp_path / "run.npy"
     np.save(path, data.X)
     return path
+
+
+class Desk:
+    """What pages need of an explorer, without a server."""
+
+    def __init__(self, session):
+        self.session, self.tabs, self.drawings = session, 1, {}
+
+    def subscribe(self, listener):
+        return lambda: None
+
+
+@pytest.fixture(scope="session")
+def page_of():
+    """Makes the page of a session, without a browser."""
+    pytest.importorskip("bokeh", reason="the extra [explore] is not installed")
+    from bokeh.document import Document
+
+    from nmfmerge.explore.page import Page
+
+    def make(session):
+        page = Page(Desk(session), Document())
+        page.build()
+        return page
+
+    return make

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from nmfmerge import explore, folder
+from nmfmerge import datasets, explore, folder
 
 pytest.importorskip("bokeh", reason="the extra [explore] is not installed")
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
@@ -147,7 +147,7 @@ def test_a_walk_from_a_file_to_a_saved_fit_and_back(page, explorer):
     # a recovered feature is shown before it is added
     page.click("[data-tab=missing]")
     page.click("text='Add it'")
-    note(page, "^Added 1")
+    note(page, "^Added a missing feature: .* Polish")
     assert n_components(page) == 7
 
     # hold, polish, rename
@@ -287,7 +287,7 @@ def test_a_foreign_page_cannot_reach_the_session(explorer, browser):
     foreign.close()
 
 
-def test_keys_do_what_buttons_do(page):
+def test_keys_do_what_buttons_do(page, explorer):
     go_to_rank(page, 4)
     page.keyboard.press("Escape")
     first = page.inner_text(".card.selected .name")
@@ -315,7 +315,29 @@ def test_keys_do_what_buttons_do(page):
     page.keyboard.press("Enter")
     note(page, "^Renamed .* to lactate")
     page.keyboard.press("Control+s")
-    assert page.is_visible("#folder")
+    assert str(explorer.session.place.folder) in note(page, "^Saved as .*nmf in ")
+
+
+def test_the_button_saves_and_the_page_asks_before_it_replaces(page, explorer):
+    here = explorer.session.place.folder
+    go_to_rank(page, 5)  # which has no note yet
+    page.click("header [data-action=save]")
+    name = re.match(r"Saved as (.+\.nmf) in ", note(page, "^Saved as "))[1]
+    assert folder.read(here / name).result.n_components == 5
+    assert (here / name / "report.html").is_file()
+    go_to_rank(page, 2)
+    page.click("[data-tab=files]")
+    page.fill("#folder", name)
+    page.press("#folder", "Enter")
+    page.wait_for_selector(".question")
+    page.click("text='Keep it'")
+    note(page, f"^{name} stays as it is")
+    page.fill("#folder", name)
+    page.press("#folder", "Enter")
+    page.click(".question .main")
+    note(page, f"^Saved as {name}")
+    assert folder.read(here / name).result.n_components == 2
+    assert page.locator(".question").count() == 0
 
 
 def test_zooming_one_view_zooms_all(page):
@@ -345,23 +367,110 @@ def test_zooming_one_view_zooms_all(page):
     assert after[4] != before[4]
 
 
+def sideways(page):
+    """What is wider than its place, but for the strip of components, which scrolls."""
+    return page.evaluate(
+        "[document.documentElement, ...document.querySelectorAll('header, main > section, .panel')]"
+        ".filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.className || e.tagName)"
+    )
+
+
+TABS = ("ranks", "merge", "missing", "files")
+
+
 @pytest.mark.parametrize("width", [1280, 1920])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_everything_fits_the_window_in_light_and_dark(browser, explorer, width, scheme):
     page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
     page.goto(explorer.address)
     page.wait_for_selector(".card", timeout=WAIT)
-    for name in ("ranks", "merge", "missing", "files"):
+    for name in TABS:
         page.click(f"[data-tab={name}]")
-        sideways = page.evaluate(
-            "[document.documentElement, ...document.querySelectorAll('main > section')]"
-            ".filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.className)"
-        )
-        assert sideways == [], name
+        assert sideways(page) == [], name
     assert page.evaluate("document.documentElement.scrollHeight") <= 800
     paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
     light = np.mean([int(value) for value in re.findall(r"\d+", paper)[:3]]) > 128
     assert light == (scheme == "light")
+    page.close()
+
+
+@pytest.mark.parametrize("width", [390, 600, 820, 1100])
+def test_a_narrow_page_has_its_heading_on_one_line_and_save_in_sight(browser, explorer, width):
+    page = browser.new_page(viewport={"width": width, "height": 800})
+    page.goto(explorer.address)
+    page.wait_for_selector(".card", timeout=WAIT)
+    for name in TABS:
+        page.click(f"[data-tab={name}]")
+        assert sideways(page) == [], name
+    for place in ("0", "document.documentElement.scrollHeight"):
+        page.evaluate(f"scrollTo(0, {place})")
+        box = page.locator("header [data-action=save]").bounding_box()
+        assert 0 <= box["x"] <= width - box["width"]
+        assert 0 <= box["y"] <= 200
+    heading = page.locator("#heading").bounding_box()
+    assert heading["height"] < 50  # the name and one line of numbers
+    for plot in page.locator(".profiles > div, .maps > div").all():
+        box = plot.bounding_box()
+        assert box["width"] > 180
+        assert 150 < box["height"] < 500
+    page.close()
+
+
+def test_selecting_on_a_narrow_page_moves_the_strip_and_not_the_page(browser, explorer):
+    page = browser.new_page(viewport={"width": 390, "height": 800})
+    page.goto(explorer.address)
+    page.wait_for_selector(".card", timeout=WAIT)
+    go_to_rank(page, 5)
+    page.keyboard.press("Escape")
+    page.evaluate("scrollTo(0, 700)")
+    for _ in range(3):
+        page.keyboard.press("ArrowDown")
+    page.wait_for_function("document.getElementById('cards').scrollLeft > 200")
+    assert page.evaluate("scrollY") == 700
+    page.close()
+
+
+def test_a_finger_on_a_figure_scrolls_the_page(browser, explorer):
+    phone = {"width": 390, "height": 800}
+    context = browser.new_context(viewport=phone, has_touch=True, is_mobile=True)
+    page = context.new_page()
+    page.goto(explorer.address)
+    page.wait_for_selector(".card", timeout=WAIT)
+    page.wait_for_selector("[data-ready=yes]", state="attached")
+    active = page.evaluate(
+        "Bokeh.documents[0].roots().flatMap(plot => plot.toolbar.tools)"
+        ".filter(tool => tool.active && tool.event_types.includes('pan')).length"
+    )
+    assert active == 0
+    assert page.is_visible(".touch")
+    context.close()
+
+
+@pytest.fixture(scope="module")
+def movie():
+    """An explorer of pictures that are twice as high as wide."""
+    X = np.random.default_rng(0).random((24 * 12, 30))
+    axes = datasets.Axis("pixel", np.arange(24 * 12)), datasets.Axis("frame", np.arange(30))
+    explorer = explore(datasets.Dataset("movie", X, None, *axes, image_shape=(24, 12)), n_max=2)
+    yield explorer
+    explorer.stop()
+
+
+@pytest.mark.parametrize("width", [390, 820, 1280])
+def test_pixels_of_a_picture_are_square(browser, movie, width):
+    page = browser.new_page(viewport={"width": width, "height": 800})
+    page.goto(movie.address)
+    page.wait_for_selector(".card", timeout=WAIT)
+    page.wait_for_timeout(500)
+    across, down, x, y = page.evaluate(
+        """() => { const plot = Bokeh.documents[0].get_model_by_name("rows");
+        const length = range => Math.abs(range.end - range.start);
+        const ranges = [plot.x_range, plot.y_range].map(length);
+        return [plot.inner_width, plot.inner_height, ...ranges]; }"""
+    )
+    assert min(across, down) > 100
+    assert across / x == pytest.approx(down / y, rel=0.02)  # screen pixels of a pixel
+    assert (x, y) == (pytest.approx(max(12, 24 * across / down), rel=0.02), pytest.approx(24))
     page.close()
 
 

@@ -2,11 +2,13 @@
 
 import ast
 import os
+import re
 import shlex
 import subprocess
 import sys
 import threading
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +16,15 @@ import pytest
 
 from nmfmerge import Editor, datasets, folder, nmf
 from nmfmerge.cli import main
+from nmfmerge.explore import saving
 from nmfmerge.explore import session as session_module
 from nmfmerge.explore.autosave import Autosave, AutosaveError
 from nmfmerge.explore.explorer import open_matrix, open_path
 from nmfmerge.explore.job import Job
+from nmfmerge.explore.names import carried_names
 from nmfmerge.explore.place import Place
 from nmfmerge.explore.session import Session
+from nmfmerge.result import SAME_COMPONENT, Factorization, Status
 
 
 def done(session):
@@ -110,7 +115,10 @@ def test_every_edit_tells_the_error_before_and_after_and_can_be_undone(session, 
     note = done(session)
     assert note.kind == "done", note.text
     first, second = before.result.fitting_error, session.state.result.fitting_error
-    assert f"fitting error {first:.4g} % → {second:.4g} %" in note.text
+    if f"{first:.4g}" == f"{second:.4g}":
+        assert f"fitting error {second:.4g} %, unchanged" in note.text
+    else:
+        assert f"fitting error {first:.4g} % → {second:.4g} %" in note.text
     assert session.state.can_undo
     assert len(session.state.edits) == 1
     session.undo()
@@ -135,6 +143,22 @@ def test_edits_are_told_with_the_names_they_had(session):
     session.redo()
     done(session)
     assert session.state.edits[-1] == "Held Component 2"
+
+
+def test_adding_says_what_to_do_next_whether_or_not_the_error_changes(session, page_of):
+    session.edit("add", 1)
+    text = done(session).text
+    assert re.match(r"Added a missing feature: fitting error .* %.*\. Polish \(P\) to fit it", text)
+    assert session.state.edits == ("Added a missing feature",)
+    assert "Polish (P) after adding" in page_of(session).shown.missing
+
+
+def test_a_feature_that_the_fit_lacks_entirely_is_told_in_words(session, page_of):
+    session._update(extras=replace(session.state.extras, values=np.array([np.inf, np.inf, 1.0])))
+    text = page_of(session).shown.missing
+    assert "The fit has <b>nothing</b> of it." in text
+    assert "after it come ∞, 1." in text
+    assert "inf" not in text
 
 
 def test_holding_twice_releases(session):
@@ -193,6 +217,113 @@ def test_edits_of_a_rank_are_there_when_one_comes_back(opened):
     done(opened)
     assert opened.state.names[0] == "glucose"
     assert opened.state.can_undo
+
+
+def cosine(first, i, second, j):
+    """w·w' h·h' of two components, over their norms."""
+    parts = [(first.W[:, i], second.W[:, j]), (first.H[i], second.H[j])]
+    return np.prod([a @ b / (np.linalg.norm(a) * np.linalg.norm(b)) for a, b in parts])
+
+
+def test_names_go_to_the_matching_component_of_another_rank_and_stay(opened):
+    opened.go(4)
+    for i in range(4):
+        opened.edit("rename", i, f"compound {i}")
+        done(opened)
+    named = opened.state
+    opened.go(5)
+    matched = {
+        i: j
+        for i in range(4)
+        for j in range(5)
+        if cosine(named.result, i, opened.state.result, j) >= SAME_COMPONENT
+    }
+    assert matched  # else this test shows nothing
+    for j, name in enumerate(opened.state.names):
+        names = [f"compound {i}" for i, k in matched.items() if k == j]
+        assert name == (names[0] if names else f"Component {j + 1}")
+    assert opened.state.edits == ()  # that is no edit
+    assert not opened.state.can_undo
+    assert opened.result.names[matched[0]] == "compound 0" or 0 not in matched
+    opened.go(3)
+    opened.go(4)
+    assert opened.state.names == named.names
+    assert opened.state.edits == named.edits
+
+
+def test_a_name_that_is_undone_is_gone_at_other_ranks_too(opened):
+    opened.go(5)
+    i = opened.state.order[0]
+    opened.edit("rename", i, "glucose")
+    done(opened)
+    opened.edit("undo")
+    done(opened)
+    for rank in (4, 3, 5):
+        opened.go(rank)
+        assert "glucose" not in opened.state.names
+
+
+def with_a_carried_name(session):
+    """Go from 5, where a component is named, to 4; its number there."""
+    session.go(4)
+    target = session.state.result
+    session.go(5)
+    best = max(
+        ((i, j) for i in range(5) for j in range(4)),
+        key=lambda pair: cosine(session.state.result, pair[0], target, pair[1]),
+    )
+    session.edit("rename", best[0], "glucose")
+    done(session)
+    session.go(4)
+    assert session.state.names[best[1]] == "glucose"
+    return best[1]
+
+
+def test_a_carried_name_is_part_of_what_is_edited_and_saved(opened, file, monkeypatch):
+    j = with_a_carried_name(opened)
+    opened.edit("hold", j)
+    done(opened)
+    assert opened.state.edits == ("Held glucose",)
+    assert opened.state.result.names[j] == "glucose"
+    opened.save("mine.nmf")
+    done(opened)
+    assert folder.read(file.parent / "mine.nmf").result.names[j] == "glucose"
+
+
+def test_a_name_that_comes_after_the_edits_is_saved_too(opened, file, monkeypatch):
+    opened.go(4)
+    opened.edit("polish")
+    done(opened)
+    j = with_a_carried_name(opened)
+    assert opened.state.edits == ("Polished",)
+    opened.save("mine.nmf")
+    done(opened)
+    assert folder.read(file.parent / "mine.nmf").result.names[j] == "glucose"
+    assert opened.state.edits == ("Polished",)  # saving is no edit
+    assert len(opened.editors[4].edits) == 1
+    monkeypatch.chdir(file.parent / "mine.nmf")
+    namespace = {}
+    exec(compile(Path("edits.py").read_text(), "edits.py", "exec"), namespace)
+    assert namespace["result"].names[j] == "glucose"
+
+
+def test_a_component_that_does_not_match_gets_no_name(rng):
+    W, H = rng.random((30, 3)) ** 8, rng.random((3, 20)) ** 8
+    first = Factorization(W, H, 0.0, 0.0, (), Status.DONE, 0.0, names=("a", "b", "3"))
+    other = Factorization(W[:, ::-1], H, 0.0, 0.0, (), Status.DONE, 0.0)
+    found = carried_names(other, [(3, first)])
+    assert {i: one.name for i, one in found.items()} == {1: "b"}
+    same = carried_names(Factorization(W, H, 0.0, 0.0, (), Status.DONE, 0.0), [(3, first)])
+    assert [same[i].cosine for i in (0, 1)] == [pytest.approx(1), pytest.approx(1)]
+
+
+def test_no_name_is_given_twice_and_the_first_source_wins(rng):
+    W, H = rng.random((30, 2)), rng.random((2, 20))
+    plain = Factorization(W, H, 0.0, 0.0, (), Status.DONE, 0.0)
+    near, far = replace(plain, names=("a", "2")), replace(plain, names=("b", "a"))
+    found = carried_names(plain, [(3, near), (7, far)])
+    assert {i: (one.name, one.start) for i, one in found.items()} == {0: ("a", 3)}
+    assert carried_names(replace(plain, names=("own", "a")), [(3, near)]) == {}
 
 
 def test_a_rank_is_shown_as_it_is_on_the_path(opened):
@@ -299,6 +430,47 @@ def test_what_is_saved_opens_again_with_its_names(opened, file):
     again.close()
 
 
+def test_a_saved_folder_has_what_fit_writes_and_its_edits(opened, file):
+    opened.go(4)
+    opened.edit("rename", 1, "glucose <b>")
+    done(opened)
+    opened.save("mine.nmf")
+    assert done(opened).kind == "done"
+    assert main(["fit", str(file), "-r", "4", "-o", str(file.parent / "fit.nmf")]) == 0
+    fit, mine = (
+        {f.relative_to(path).as_posix() for f in path.rglob("*") if f.is_file()}
+        for path in (file.parent / "fit.nmf", file.parent / "mine.nmf")
+    )
+    of_a_run = {f"figures/{name}.png" for name in ("merges", "singular-values", "starts")}
+    of_a_run |= {"merges.csv", "starts.csv"}
+    assert fit - of_a_run <= mine
+    assert mine - fit == {
+        "edits.py", "edits.npz", "path.npz", "path.csv", "figures/rank-path.png",
+    }  # fmt: skip
+    assert "Glucose &lt;b&gt;" in (file.parent / "mine.nmf" / "report.html").read_text("utf-8")
+    assert folder.not_ours(file.parent / "mine.nmf") == []
+
+
+def test_a_report_that_cannot_be_drawn_does_not_keep_the_fit_from_disk(opened, file, monkeypatch):
+    def fails(*_):
+        raise ArithmeticError("no such colour")
+
+    monkeypatch.setattr(saving, "pages", fails)
+    opened.save("mine.nmf")
+    note = done(opened)
+    assert "Drawing the report failed (no such colour)" in note.text
+    assert folder.is_fit(file.parent / "mine.nmf")
+
+
+def test_cancelling_a_save_leaves_the_report_out(opened, file, monkeypatch):
+    monkeypatch.setattr(Job, "cancelled", True)
+    opened.save("mine.nmf")
+    note = done(opened)
+    assert "Drawing the report was cancelled" in note.text
+    assert folder.is_fit(file.parent / "mine.nmf")
+    assert not (file.parent / "mine.nmf" / "report.html").exists()
+
+
 def test_what_is_saved_can_be_exported(opened, file):
     opened.go(4)
     opened.edit("rename", 1, "glucose")
@@ -358,14 +530,131 @@ def test_the_script_for_the_generated_example_runs(tmp_path, monkeypatch):
     session.close()
 
 
-def test_a_fit_that_is_there_is_kept_unless_told_otherwise(opened, file):
+def test_saving_without_a_name_saves_and_says_where(opened, file):
+    opened.save()
+    assert done(opened).text == f"Saved as run.nmf in {file.parent}."
+    first = folder.read(file.parent / "run.nmf").result
+    np.testing.assert_array_equal(first.W, opened.state.result.W)
+    opened.edit("rename", 0, "glucose")
+    done(opened)
+    opened.save()
+    assert done(opened).text == f"Saved as run.nmf in {file.parent}."
+    assert folder.read(file.parent / "run.nmf").result.names[0] == "glucose"
+    assert opened.folders.proposed == "run.nmf"
+
+
+def test_an_edit_that_replaces_an_undone_one_is_saved_to_the_same_folder(opened, file):
+    opened.edit("rename", 0, "glucose")
+    done(opened)
+    opened.save()
+    done(opened)
+    opened.undo()
+    done(opened)
+    opened.edit("rename", 0, "fructose")
+    done(opened)
+    opened.save()
+    assert done(opened).text.startswith("Saved as run.nmf in")
+    assert folder.read(file.parent / "run.nmf").result.names[0] == "fructose"
+
+
+def test_another_rank_is_saved_to_a_folder_of_its_own(opened, file):
+    for rank, name in ((4, "run.nmf"), (3, "run-v2.nmf"), (4, "run.nmf")):
+        opened.go(rank)
+        opened.save()
+        assert done(opened).text == f"Saved as {name} in {file.parent}."
+        assert folder.read(file.parent / name).result.n_components == rank
+
+
+def test_a_later_session_goes_on_saving_to_the_folder_that_it_continues(opened, file):
+    opened.go(4)
+    opened.edit("rename", 0, "glucose")
+    done(opened)
+    opened.save()
+    done(opened)
+    opened.close()
+    later = open_path(file)
+    later.edit("rename", 1, "fructose")
+    done(later)
+    later.save()
+    assert done(later).text.startswith("Saved as run.nmf in")
+    assert folder.read(file.parent / "run.nmf").result.names[:2] == ("glucose", "fructose")
+    later.undo()
+    done(later)
+    later.close()
+    other = open_path(file)  # what was undone can be done again
+    other.save()
+    assert done(other).text.startswith("Saved as run.nmf in")
+    other.undo()
+    done(other)
+    other.edit("rename", 0, "other")
+    done(other)
+    other.close()
+    last = open_path(file)  # and now the saved edits are gone, but for the folder
+    last.save()
+    assert done(last).text.startswith("Saved as run-v2.nmf in")
+    assert folder.read(file.parent / "run.nmf").result.names[0] == "glucose"
+    last.close()
+
+
+def test_whatever_else_has_the_name_is_left_alone(opened, file):
+    here = file.parent
+    (here / "run.nmf").mkdir()
+    (here / "run.nmf" / "notes.txt").write_text("years of work")
+    (here / "run-v2.nmf").write_text("a file")
+    folder.write(here / "run-v3.nmf", folder.Fit(opened.state.result, opened.data))
+    opened.save()
+    assert done(opened).text == f"Saved as run-v4.nmf in {here}."
+    assert (here / "run.nmf" / "notes.txt").read_text() == "years of work"
+    assert (here / "run-v2.nmf").read_text() == "a file"
+
+
+def test_the_opened_fit_is_never_replaced_unasked(opened, file):
     opened.save("mine.nmf")
-    assert done(opened).kind == "done"
-    opened.saved_as = None
+    done(opened)
+    opened.close()
+    again = open_path(file.parent / "mine.nmf")
+    before = (file.parent / "mine.nmf" / "factors.npz").read_bytes()
+    again.save()
+    assert done(again).text.startswith("Saved as mine-v2.nmf in")
+    again.save("mine.nmf")
+    assert done(again).kind == "error"
+    assert again.state.note.replacing == "mine.nmf"
+    assert (file.parent / "mine.nmf" / "factors.npz").read_bytes() == before
+    again.close()
+
+
+def test_before_another_fit_is_replaced_the_page_asks(opened, file):
+    folder.write(file.parent / "mine.nmf", folder.Fit(opened.state.path[2], opened.data))
+    opened.go(3)
     opened.save("mine.nmf")
-    assert done(opened).kind == "error"
+    note = done(opened)
+    assert note.text == "mine.nmf holds another fit: replace it, or choose another name."
+    assert opened.state.note.replacing == "mine.nmf"
+    opened.keep()
+    assert opened.state.note.text == "mine.nmf stays as it is."
+    assert folder.read(file.parent / "mine.nmf").result.n_components == 2
+    opened.save("mine.nmf")
+    done(opened)
     opened.save("mine.nmf", overwrite=True)
-    assert done(opened).kind == "done"
+    assert done(opened).text.startswith("Saved as mine.nmf in")
+    assert folder.read(file.parent / "mine.nmf").result.n_components == 3
+
+
+@pytest.mark.parametrize(
+    ("title", "first", "second"),
+    [
+        ("run", "run.nmf", "run-v2.nmf"),
+        ("run.nmf", "run.nmf", "run-v2.nmf"),
+        ("run-v2.nmf", "run.nmf", "run-v2.nmf"),
+        ("2026-05-12", "2026-05-12.nmf", "2026-05-12-v2.nmf"),
+        ("a/b: c", "a-b- c.nmf", "a-b- c-v2.nmf"),
+        ("...", "solution.nmf", "solution-v2.nmf"),
+    ],
+)
+def test_names_to_save_as_can_be_used(tmp_path, title, first, second):
+    names = saving.names_for(title)
+    assert (next(names), next(names)) == (first, second)
+    assert Place(tmp_path).file(first).name == first
 
 
 @pytest.mark.parametrize("name", ["../mine.nmf", "/tmp/mine.nmf", "", ".mine", "a/b"])
@@ -380,8 +669,11 @@ def test_other_files_are_never_replaced(opened, file):
     (file.parent / "thesis").mkdir()
     (file.parent / "thesis" / "chapter.tex").write_text("years of work")
     for name in ("thesis", "run.npy"):
-        opened.save(name, overwrite=True)
-        assert done(opened).kind == "error"
+        for overwrite in (False, True):
+            opened.save(name, overwrite)
+            note = done(opened)
+            assert note.kind == "error"
+            assert " -o" not in note.text  # which is for the command line
     assert (file.parent / "thesis" / "chapter.tex").read_text() == "years of work"
     assert np.load(file).shape == (60, 90)
 

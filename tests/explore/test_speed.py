@@ -7,10 +7,7 @@ import pytest
 
 pytest.importorskip("bokeh", reason="the extra [explore] is not installed")
 
-from bokeh.document import Document
-
 from nmfmerge.datasets.base import Axis, Dataset
-from nmfmerge.explore.page import Page
 from nmfmerge.explore.session import Session
 from nmfmerge.explore.state import Extras
 from nmfmerge.metrics import next_merges
@@ -21,18 +18,8 @@ M, N, R = 10_000, 5_000, 30
 LIMIT = 0.1  # seconds
 
 
-class Desk:
-    """What pages need of an explorer, without a server."""
-
-    def __init__(self, session):
-        self.session, self.tabs, self.drawings = session, 1, {}
-
-    def subscribe(self, listener):
-        return lambda: None
-
-
 @pytest.fixture(scope="module")
-def page():
+def page(page_of):
     rng = np.random.default_rng(0)
     W, H = rng.random((M, R), dtype=np.float32) ** 8, rng.random((R, N), dtype=np.float32) ** 8
     results = [
@@ -47,9 +34,7 @@ def page():
     session._worker.submit = lambda work: None
     session.starts |= path
     session._update(path=path)
-    page = Page(Desk(session), Document())
-    page.build()
-    yield page
+    yield page_of(session)
     session.close()
 
 

@@ -2,6 +2,8 @@
 
 import http.client
 import socket
+import subprocess
+import sys
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -92,6 +94,26 @@ def test_a_port_that_is_taken_is_told_as_an_option(file, capsys):
         code = main(["explore", str(file), "--port", str(port), "--no-browser"])
     assert code == 1
     assert capsys.readouterr().err.startswith(f"nmfmerge: --port {port} cannot be had")
+
+
+WITHOUT_BOKEH = """
+import sys
+sys.modules["bokeh"] = None  # as if it were not installed
+from nmfmerge.cli import main
+sys.exit(main(["explore", sys.argv[1], "--no-browser"]))
+"""
+
+
+def test_without_bokeh_the_command_says_how_to_install_it(file):
+    out = subprocess.run(
+        [sys.executable, "-c", WITHOUT_BOKEH, str(file)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert out.returncode == 1
+    assert out.stderr == (
+        'nmfmerge: opening the page needs Bokeh: pip install "nmfmerge[explore]"\n'
+    )
+    assert out.stdout == ""
 
 
 def test_a_file_that_is_not_there_is_told(tmp_path, capsys):

@@ -1,18 +1,16 @@
 """What commands share: options, reading data, pages and figures, printing."""
 
 import argparse
-import io
 import json
 import shlex
 import warnings
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from nmfmerge.cli.messages import printable, show
+from nmfmerge.cli.messages import show
 from nmfmerge.cli.settings import METAVARS
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.folder import Fit
@@ -110,21 +108,9 @@ def warm_up(solver: str, data: Dataset) -> None:
 def pages(fit: Fit, bar: ProgressBar | None = None) -> dict[str, str | bytes]:
     """The report and its figures, by the names they get in the folder."""
     drawing = _Drawing(bar)
-    from nmfmerge.report import page  # the drawing library loads for a second
-    from nmfmerge.report.figures import draw
+    from nmfmerge.report import pages as of_report  # the drawing library loads for a second
 
-    fit = _printable(thinned(fit))
-    files: dict[str, str | bytes] = {}
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # names in scripts the font lacks
-        figures = draw(fit.result, fit.data, fit.path, tick=drawing.tick)
-        for name, figure in figures.items():
-            files[f"figures/{name}.png"] = png(figure)
-            drawing.tick(name)
-        files["report.html"] = page(
-            fit.result, fit.data, fit.about, figures=figures, path=fit.path, tick=drawing.tick
-        )
-    return files
+    return of_report.pages(fit, drawing.tick)
 
 
 class _Drawing:
@@ -162,35 +148,6 @@ def verdict_text(fit: Fit) -> str:
     fit = thinned(fit)
     said = verdict(fit.result, fit.about, fit.path)
     return "".join(f"\n{topic}: {sentence}" for topic, sentence in said)
-
-
-def _printable(fit: Fit) -> Fit:
-    """The fit with names that can be printed; names of files may be any bytes."""
-    texts: dict[str, Any] = {
-        name: printable(value) for name, value in vars(fit.data).items() if isinstance(value, str)
-    }
-    for side in ("rows", "columns"):
-        axis = getattr(fit.data, side)
-        if axis.values.dtype.kind in "UO":
-            names = np.array([printable(str(name)) for name in axis.values.tolist()])
-            texts[side] = replace(axis, values=names)
-    return replace(fit, data=replace(fit.data, **texts), about=_printable_texts(fit.about))
-
-
-def _printable_texts(value: Any) -> Any:
-    """All texts of nested lists and dictionaries made printable."""
-    if isinstance(value, dict):
-        return {name: _printable_texts(entry) for name, entry in value.items()}
-    if isinstance(value, list):
-        return [_printable_texts(entry) for entry in value]
-    return printable(value) if isinstance(value, str) else value
-
-
-def png(figure: Any) -> bytes:
-    """A figure as PNG."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110, pil_kwargs={"compress_level": 2})
-    return buffer.getvalue()
 
 
 def summary(result: Factorization) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from nmfmerge import metrics
-from nmfmerge.cli.common import OK, png, tell
+from nmfmerge.cli.common import OK, tell
 from nmfmerge.files import replacing
 from nmfmerge.folder import Fit, FolderError, read
 from nmfmerge.origin import same_data
@@ -38,6 +38,7 @@ def run(given: argparse.Namespace) -> int:
     outcome = _compare(first, second)
     if given.figure is not None:
         from nmfmerge import plot  # the drawing library loads for a second
+        from nmfmerge.report.pages import png
 
         with replacing(given.figure) as opened:
             opened.write(png(plot.comparison(first.result, second.result, first.data)))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from nmfmerge.cli.common import OK, add_reading, reading_options, tell
 from nmfmerge.explore import explore
+from nmfmerge.io.errors import library
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,15 +32,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Serve the page until Ctrl-C."""
+    library("bokeh", "the page", "Bokeh", "explore", doing="opening")
     explorer = explore(given.path, n_max=given.n_max, port=given.port, **reading_options(given))
-    tell(
-        given, {"address": explorer.address},
-        f"{explorer.address}\nOpen this address on this machine. Ctrl-C ends the explorer.",
-    )  # fmt: skip
-    sys.stdout.flush()  # a script that reads it is not kept waiting
-    if not given.no_browser:
-        webbrowser.open(explorer.address)
     try:
+        tell(
+            given, {"address": explorer.address},
+            f"{explorer.address}\nOpen this address on this machine. Ctrl-C ends the explorer.",
+        )  # fmt: skip
+        sys.stdout.flush()  # a script that reads it is not kept waiting
+        if not given.no_browser:
+            webbrowser.open(explorer.address)
         explorer.wait()
     except KeyboardInterrupt:
         pass

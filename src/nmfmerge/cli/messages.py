@@ -1,9 +1,8 @@
-"""Messages for people at a terminal: options as they type them, and names that can be printed."""
+"""Messages for people at a terminal, with options as they type them."""
 
 import argparse
 import re
 import sys
-import unicodedata
 from pathlib import Path
 from typing import TextIO
 
@@ -53,8 +52,3 @@ def show(text: str, stream: TextIO | None = None) -> None:
     except UnicodeEncodeError:
         encoding = stream.encoding or "ascii"
         print(text.encode(encoding, "backslashreplace").decode(encoding), file=stream)
-
-
-def printable(text: str) -> str:
-    """A name for pages and figures: bytes that are no text and control characters become �."""
-    return "".join("�" if unicodedata.category(c) in ("Cc", "Cs") else c for c in text)

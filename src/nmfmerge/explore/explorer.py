@@ -108,7 +108,7 @@ class Explorer:
 
         self.session = session
         self.tabs = 0  # that are open now
-        self.drawings: dict[Factorization, tuple[list[str], list[str]]] = {}
+        self.drawings: dict[tuple[Factorization, str], tuple[list[str], list[str]]] = {}
         self._heard: dict[object, float] = {}
         self._listeners: list[Callable[[], None]] = []
         self._lock = RLock()
@@ -128,7 +128,7 @@ class Explorer:
     @property
     def result(self) -> Factorization | None:
         """The solution as it is now; None until there is one."""
-        return self.session.state.result
+        return self.session.result
 
     def open(self, name: str) -> None:
         """Open another file of the opened folder; if that fails, all stays as it is."""

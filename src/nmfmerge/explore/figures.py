@@ -8,9 +8,11 @@ from bokeh.models import (
     BoxZoomTool,
     ColumnDataSource,
     CrosshairTool,
+    DataRange1d,
     FactorRange,
     HoverTool,
     LinearColorMapper,
+    NoOverlap,
     PanTool,
     Range1d,
     ResetTool,
@@ -27,9 +29,11 @@ from nmfmerge.plot.side import Side
 from nmfmerge.plot.style import shortened
 from nmfmerge.result import Factorization
 
-N_BARS = 30
+N_BARS = 24
 PIXELS = 320  # of a side of a picture that is sent
 _POINTS = 1200
+_TICKS = 4  # about so many across a map, which is narrow
+_APART = 6  # pixels between two labels of an axis
 _COLOURS = {  # light, dark
     "text": ("#5c626b", "#a3a9b3"),
     "rows": ("#23598c", "#7db4e6"),
@@ -61,7 +65,7 @@ def _blank(name: str, **settings: Any) -> Any:
     plot = figure(
         name=name, tools=[], toolbar_location=None, sizing_mode="stretch_both",
         background_fill_color=None, border_fill_color=None, outline_line_color=None,
-        min_border=4, **settings,
+        min_border=4, min_border_right=14, **settings,
     )  # fmt: skip
     pan, wheel, box = PanTool(), WheelZoomTool(zoom_on_axis=True), BoxZoomTool()
     plot.add_tools(box, pan, wheel, ResetTool())
@@ -74,6 +78,7 @@ def _blank(name: str, **settings: Any) -> Any:
         axis.minor_tick_line_color = None
         axis.major_tick_in = 0
         axis.major_tick_out = 4
+        axis.major_label_policy = NoOverlap(min_distance=_APART)
     plot.title.text_font_size = "12px"
     plot.title.text_font_style = "normal"
     return plot
@@ -160,17 +165,16 @@ class Profile:
         plot = _blank(name, x_range=FactorRange())
         plot.vbar("x", top="y", width=0.8, source=self.source, line_color=None).tags = [colour]
         plot.xaxis.major_label_orientation = "vertical"
+        plot.xaxis.major_label_policy = NoOverlap(min_distance=0)  # each bar has its name if it can
         _only_shape(plot, self.side)
         plot.add_tools(HoverTool(tooltips=[("", "@name"), ("", "@y")]))
         return plot
 
     def _picture(self, name: str, colour: str) -> Any:
-        assert self.side.fold is not None
-        rows, columns = self.side.fold(np.zeros(len(self.side.axis.values))).shape
         self.source.data = {"image": [], "dw": [], "dh": []}
-        plot = _blank(
-            name, x_range=Range1d(0, columns), y_range=Range1d(rows, 0), match_aspect=True
-        )
+        across, down = DataRange1d(range_padding=0), DataRange1d(range_padding=0, flipped=True)
+        plot = _blank(name, x_range=across, y_range=down, match_aspect=True)  # needs data ranges
+        plot.toolbar.active_drag.match_aspect = True  # a zoom, too, keeps pixels square
         plot.axis.visible = False
         plot.grid.visible = False
         mapper = LinearColorMapper(low=0, high=255, palette=PALETTES["picture"][0])
@@ -178,27 +182,34 @@ class Profile:
                    color_mapper=mapper).tags = ["picture"]  # fmt: skip
         return plot
 
-    def show(self, vector: np.ndarray) -> None:
-        """Draw a vector, reduced to what can be seen."""
+    def show(self, side: Side, k: int, vector: np.ndarray) -> None:
+        """Draw component k, reduced to what can be seen; its side knows which names to list."""
         vector = np.asarray(vector, dtype=np.float64)
-        if self.side.kind == "line":
+        if side.kind == "line":
             self._show_line(vector)
-        elif self.side.kind == "bars":
-            top = np.argsort(-vector, kind="stable")[:N_BARS]
-            if len(vector) <= 2 * N_BARS:
-                top = np.arange(len(vector))
-            names = [str(self.side.axis.values[i]) for i in top]
-            labels = [f"{shortened(name, 18)}{chr(8203) * k}" for k, name in enumerate(names)]
-            self.plot.x_range.factors = labels
-            self.source.data = {"x": labels, "y": vector[top], "name": names}
+        elif side.kind == "bars":
+            self._show_bars(side, k, vector)
         else:
-            assert self.side.fold is not None
-            picture = self.side.fold(vector)
-            largest = float(picture.max(initial=0)) or 1.0
-            self.source.data = {
-                "image": [np.rint(255 * picture / largest).astype(np.uint8)],
-                "dw": [picture.shape[1]], "dh": [picture.shape[0]],
-            }  # fmt: skip
+            self._show_picture(side, vector)
+
+    def _show_bars(self, side: Side, k: int, vector: np.ndarray) -> None:
+        """All names where they are few, else those that are most specific to the component."""
+        few = len(vector) <= 2 * N_BARS
+        top = np.arange(len(vector)) if few else side.entries(k, vector, N_BARS)
+        names = [str(side.axis.values[i]) for i in top]
+        labels = [f"{shortened(name, 18)}{chr(8203) * place}" for place, name in enumerate(names)]
+        self.plot.xaxis.axis_label = side.label if few else f"most specific: {side.label}"
+        self.plot.x_range.factors = labels
+        self.source.data = {"x": labels, "y": vector[top], "name": names}
+
+    def _show_picture(self, side: Side, vector: np.ndarray) -> None:
+        assert side.fold is not None
+        picture = side.fold(vector)
+        largest = float(picture.max(initial=0)) or 1.0
+        self.source.data = {
+            "image": [np.rint(255 * picture / largest).astype(np.uint8)],
+            "dw": [picture.shape[1]], "dh": [picture.shape[0]],
+        }  # fmt: skip
 
     def _show_line(self, vector: np.ndarray) -> None:
         x, y = self._x, vector[self._order]
@@ -226,6 +237,7 @@ class Maps:
             plot.image("image", x="x", y="y", dw="dw", dh="dh", source=source,
                        color_mapper=mapper).tags = [kind]  # fmt: skip
             plot.xaxis.axis_label = columns.label
+            plot.xaxis.ticker.desired_num_ticks = _TICKS
             if name == "data":
                 plot.yaxis.axis_label = rows.label
             else:
@@ -287,6 +299,7 @@ class Curves:
             plot.scatter("rank", name, source=self.assessed, size=13, fill_alpha=0,
                          line_width=2.2).tags = ["columns"]  # fmt: skip
             plot.yaxis.axis_label = label
+            plot.y_range.range_padding = 0.25  # room for the rings
             plot.toolbar.active_drag = None
             plot.toolbar.active_scroll = None
             plot.add_tools(

@@ -9,9 +9,9 @@ import numpy as np
 from nmfmerge.explore.session import Session
 from nmfmerge.explore.state import OPENED, State
 from nmfmerge.explore.thumbs import overlay, thumbs
+from nmfmerge.explore.views import View
 from nmfmerge.explore.words import percent, points, short
 from nmfmerge.pipeline import merge_components
-from nmfmerge.plot.side import Side
 
 N_CHEAPEST = 5  # pairs that are listed
 
@@ -64,11 +64,13 @@ def main_buttons(state: State) -> str:
     """Undo, redo, polish and save."""
     here = state.result is not None
     return "".join([
-        button("↶ Undo", "undo", title="Take the last edit back (Ctrl Z)", on=state.can_undo),
-        button("↷ Redo", "redo", title="Do it again (Ctrl Shift Z)", on=state.can_redo),
+        button("↶<span> Undo</span>", "undo", on=state.can_undo,
+               title="Take the last edit back (Ctrl Z)"),
+        button("↷<span> Redo</span>", "redo", on=state.can_redo,
+               title="Do it again (Ctrl Shift Z)"),
         button("Polish", "polish", on=here,
                title="Fit all components that are not held until they rest (P)"),
-        button("Save", "tab", "files", title="Save or open (Ctrl S)", kind="main"),
+        button("Save", "save", title="Save (Ctrl S)", kind="main", on=here),
     ])  # fmt: skip
 
 
@@ -78,11 +80,23 @@ def cards(state: State, rows: list[str], columns: list[str]) -> str:
         return "<p class='hint'>Components appear here when the first fits are done.</p>"
     return "".join(
         f'<button type="button" class="card" data-action="select" data-args="[{i}]">'
-        f'<span class="name">{escape(state.names[i])}{_held(state, i)}</span>'
-        f'<span class="share">{percent(round(state.share[i], 2))}</span>'
-        f"{rows[i]}{columns[i]}</button>"
+        f'<span class="head"><span class="name"{_whence(state, i)}>{escape(state.names[i])}'
+        f'{_held(state, i)}</span><span class="share">{percent(round(state.share[i], 2))}</span>'
+        f"</span>{rows[i]}{columns[i]}</button>"
         for i in state.order
     )
+
+
+def _whence(state: State, i: int) -> str:
+    """Where the name of a component comes from, if it was given at another rank."""
+    if i not in state.carried:
+        return ""
+    _, start, cosine = state.carried[i]
+    return f' title="named at {_start(start)}; the cosine of the two is {cosine:.2f}"'
+
+
+def _start(start: int) -> str:
+    return "the opened fit" if start == OPENED else f"rank {start}"
 
 
 def _held(state: State, i: int) -> str:
@@ -91,7 +105,7 @@ def _held(state: State, i: int) -> str:
     )
 
 
-def tools(state: State) -> str:
+def tools(session: Session, state: State) -> str:
     """Name of the selected component and what can be done with it."""
     if state.result is None or state.share is None:
         return ""
@@ -101,11 +115,26 @@ def tools(state: State) -> str:
         f'<form data-action="rename" data-args="[{i}]"><input id="name" name="name" maxlength="60" '
         f'value="{escape(state.names[i])}" aria-label="Name of the component" autocomplete="off">'
         f'<button type="submit" title="Rename (R, then Enter)">Rename</button></form>'
-        f'<span class="share">{percent(round(state.share[i], 2))} of the fit</span>'
+        f'<span class="share">{percent(round(state.share[i], 2))}<span class="of"> of the fit'
+        "</span></span>"
+        + _grouping(session, state)
         + button(hold, "hold", i, title="Keep it as it is when the rest is polished (H)")
         + button("Split", "split", i, title="Split it in two (S)")
         + button("Remove", "remove", i, title="Remove it (Delete)")
     )  # fmt: skip
+
+
+def _grouping(session: Session, state: State) -> str:
+    """A choice of what cells are grouped by, where there is one."""
+    if len(session.groupings) < 2:
+        return ""
+    options = "".join(
+        f'<option value="{escape(name)}"{" selected" * (name == state.group)}>{escape(name)}'
+        "</option>"
+        for name in session.groupings
+    )
+    choice = f'<select id="group" data-choose="group">{options}</select>'
+    return f'<label class="by">cells by {choice}</label>'
 
 
 def slider(state: State) -> str:
@@ -134,11 +163,8 @@ def ranks(session: Session, state: State) -> str:
         f"You are looking at {len(state.edits)} edit{'s' if len(state.edits) > 1 else ''} of "
         if state.edits else "You are looking at "
     )  # fmt: skip
-    start = "the opened fit" if state.start == OPENED else f"rank {state.start}"
-    return (
-        f"<p class='hint'>{here}{start}.{' Edits are kept by rank.' if state.edits else ''}</p>"
-        f"{_assessed(state)}{form}"
-    )
+    kept = " Edits are kept by rank." if state.edits else ""
+    return f"<p class='hint'>{here}{_start(state.start)}.{kept}</p>{_assessed(state)}{form}"
 
 
 def _assessed(state: State) -> str:
@@ -153,7 +179,7 @@ def _assessed(state: State) -> str:
     return f"<div class='assessed'>{go}<span>{escape(assessment.reason)}</span></div>"
 
 
-def pairs(state: State, left: Side, right: Side) -> str:
+def pairs(state: State, left: View, right: View) -> str:
     """Matrix of pairs, the cheapest of them, and what the chosen merge would do."""
     if state.result is None:
         return ""
@@ -218,15 +244,14 @@ def _cheapest(state: State) -> str:
     return f"<h3>Cheapest merges</h3><ul class='cheapest'>{items}</ul>"
 
 
-def _preview(state: State, left: Side, right: Side) -> str:
+def _preview(state: State, left: View, right: View) -> str:
     assert state.result is not None
     assert state.pair is not None
     assert state.extras is not None
     i, j = state.pair
     W, H, _ = merge_components(state.result.W[:, [i, j]], state.result.H[[i, j]], 1)
-    both = [np.vstack([F[[i, j]], merged]) for F, merged in
-            ((state.result.W.T, W.T), (state.result.H, H))]  # fmt: skip
-    colours = ("first", "second", "merged")
+    rows = _merge_drawing(left, state.result.W.T, W.T, state.pair)
+    columns = _merge_drawing(right, state.result.H, H, state.pair)
     before = state.result.fitting_error
     change = float(state.extras.pairs[i, j])
     names = [escape(short(state.names[k])) for k in (i, j)]
@@ -237,19 +262,27 @@ def _preview(state: State, left: Side, right: Side) -> str:
         f"{button('Not now', 'pair', i, j, title='Put the preview away')}</p>"
         f'<p class="key"><span class="first">{names[0]}</span>'
         f'<span class="second">{names[1]}</span><span class="merged">merged</span></p>'
-        f'<figure>{overlay(left, _scaled(both[0]), colours)}<figcaption>{escape(left.label)}'
-        f"</figcaption></figure><figure>{overlay(right, _scaled(both[1]), colours)}"
-        f"<figcaption>{escape(right.label)}</figcaption></figure>"
-    )  # fmt: skip
+        f"<figure>{rows}<figcaption>{escape(left.label)}</figcaption></figure>"
+        f"<figure>{columns}<figcaption>{escape(right.label)}</figcaption></figure>"
+    )
 
 
-def _scaled(F: np.ndarray) -> np.ndarray:
-    """Rows of largest value one, so that shapes can be compared."""
-    top = F.max(axis=1, keepdims=True)
-    return F / np.where(top > 0, top, 1)
+def _merge_drawing(view: View, F: np.ndarray, merged: np.ndarray, pair: tuple[int, int]) -> str:
+    """Two components and what they would become; F and ``merged`` have components as rows."""
+    i, j = pair
+    side, before = view.drawn(F)
+    if side.kind == "line":
+        together = view.drawn(np.vstack([F[[i, j]], merged]))[1]
+        return overlay(side, together, ("first", "second", "merged"))
+    side_after, after = view.drawn(np.vstack([np.delete(F, pair, axis=0), merged]))
+    return "".join([
+        *thumbs(side, before, "first", [i]),
+        *thumbs(side, before, "second", [j]),
+        *thumbs(side_after, after, "merged", [len(after) - 1]),
+    ])  # fmt: skip
 
 
-def missing(state: State, left: Side, right: Side) -> str:
+def missing(state: State, left: View, right: View) -> str:
     """Features that the data have and the solution lacks."""
     if state.result is None:
         return ""
@@ -259,34 +292,62 @@ def missing(state: State, left: Side, right: Side) -> str:
     if found is None or len(found.H) == 0:
         return "<p class='hint'>There is nothing left to recover.</p>"
     first, *others = state.extras.values.tolist()
-    after = ", ".join(f"{value:.3g}" for value in others)
+    after = ", ".join(_times(value, 3) for value in others)
+    much = f"The data have <b>{_times(first, 4)}</b> times as much of it as the fit."
+    rows = _last(left, np.vstack([state.result.W.T, found.W.T]), "rows")
+    columns = _last(right, np.vstack([state.result.H, found.H]), "columns")
     return (
         "<p class='hint'>The strongest feature that the data have and the solution lacks.</p>"
-        f"<p><b>{first:.4g}</b> times as much of it in the data as in the fit</p>"
-        f"<figure>{thumbs(left, found.W.T, 'rows')[0]}<figcaption>{escape(left.label)}</figcaption>"
-        f"</figure><figure>{thumbs(right, found.H, 'columns')[0]}<figcaption>{escape(right.label)}"
-        f"</figcaption></figure><p>{button('Add it', 'add', 1, title='Add (A)', kind='main')}</p>"
-        f"<p class='hint'>Those numbers are generalized singular values; after this one come "
-        f"{after or 'no more'}. Near 1 nothing is missing. Polish after adding.</p>"
+        f"<p>{much if np.isfinite(first) else 'The fit has <b>nothing</b> of it.'}</p>"
+        f"<figure>{rows}<figcaption>{escape(left.label)}</figcaption></figure>"
+        f"<figure>{columns}<figcaption>{escape(right.label)}</figcaption></figure>"
+        f"<p>{button('Add it', 'add', 1, title='Add (A)', kind='main')}</p>"
+        "<p class='hint'>It is fitted to what the others leave. Polish (P) after adding: only then "
+        "do the others make room, and the fitting error says what it is worth.</p>"
+        f"<p class='hint'>Its generalized singular value is {_times(first, 4)}; after it come "
+        f"{after or 'no more'}.</p>"
+    )
+
+
+def _times(value: float, digits: int) -> str:
+    return f"{value:.{digits}g}" if np.isfinite(value) else "∞"
+
+
+def _last(view: View, F: np.ndarray, colour: str) -> str:
+    """The last component, drawn as it is beside the others."""
+    side, drawn = view.drawn(F)
+    return thumbs(side, drawn, colour, [len(F) - 1])[0]
+
+
+def _question(state: State) -> str:
+    """Whether to replace a fit, where that must be asked."""
+    name = "" if state.note is None else state.note.replacing
+    if not name:
+        return ""
+    return (
+        f"<div class='question' role='alert'><p><b>{escape(name)}</b> holds another fit. "
+        "Replace it? It cannot be brought back.</p><p>"
+        + button("Replace it", "save", name, True, kind="main")
+        + button("Keep it", "keep")
+        + "</p></div>"
     )
 
 
 def files(session: Session, state: State) -> str:
     """Edits so far, saving, and opening another file."""
     edits = "".join(f"<li>{escape(text)}</li>" for text in state.edits)
-    name = session.saved_as or f"{session.data.name}-edited.nmf"
     others = "".join(
         f'<option value="{escape(name)}">{escape(name)}</option>'
         for name in session.place.openable()
     )
     return (
-        '<h3>Save</h3><form data-action="save"><label>Folder name <input id="folder" name="folder" '
-        f'value="{escape(name)}" autocomplete="off" spellcheck="false"></label>'
-        '<label class="check"><input type="checkbox" name="overwrite" id="overwrite"> replace a '
-        'fit of this name</label><button type="submit" class="main">Save</button></form>'
-        f"<p class='hint'>In {escape(str(session.place.folder))}: factors as tables, and edits.py, "
-        "which repeats the edits. <code>nmfmerge report</code>, <code>compare</code> and "
-        "<code>merge</code> read it.</p>"
+        f"{_question(state)}<h3>Save as</h3>"
+        '<form data-action="save" class="line"><input id="folder" name="folder" '
+        f'aria-label="Name of the folder" value="{escape(session.folders.proposed)}" '
+        'autocomplete="off" spellcheck="false"><button type="submit">Save as</button></form>'
+        f"<p class='hint'>A folder in {escape(str(session.place.folder))} with report.html, "
+        "figures and tables, as <code>nmfmerge fit</code> writes them, and edits.py, which repeats "
+        "the edits. The button Save, or Ctrl S, saves to the same folder again.</p>"
         f"<h3>Open</h3><form data-action='open' class='line'><select name='name' id='open' "
         f"aria-label='File or fit to open'>{others}</select><button type='submit'>Open</button>"
         f"</form><h3>Edits of this solution</h3>"

@@ -16,7 +16,6 @@ window.explorer = (() => {
     "missing", "files", "caption"];
 
   function send(action, args = [], fields = {}) {
-    if (action === "tab") return tab(args[0]);
     if (shown) shown.action = JSON.stringify({ n: ++count, action, args, fields });
   }
 
@@ -52,6 +51,7 @@ window.explorer = (() => {
         .find((element) => element.dataset.args === given);
       if (again) again.focus({ preventScroll: true });
     }
+    if (part === "files" && place.querySelector(".question")) tab("files");
     if (part === "slider" && shown) show("rank", shown.rank);
     if (part === "cards" && shown) select(shown.selected);
   }
@@ -61,8 +61,16 @@ window.explorer = (() => {
       const chosen = card.dataset.args === `[${i}]`;
       card.classList.toggle("selected", chosen);
       card.setAttribute("aria-pressed", chosen);
-      if (chosen) card.scrollIntoView({ block: "nearest" });
+      if (chosen) reveal(card);
     }
+  }
+
+  // Scroll the list of components to one of them: never the page, where they are a strip.
+  function reveal(card) {
+    const list = document.getElementById("cards");
+    if (getComputedStyle(list).display === "flex") {
+      list.scrollLeft = card.offsetLeft - (list.clientWidth - card.offsetWidth) / 2;
+    } else card.scrollIntoView({ block: "nearest" });
   }
 
   function tab(name) {
@@ -89,6 +97,12 @@ window.explorer = (() => {
     if (document.activeElement) document.activeElement.blur();
     send(form.dataset.action, JSON.parse(form.dataset.args || "[]"), fields);
   });
+  document.addEventListener("change", (event) => {
+    const { choose } = event.target.dataset;
+    if (!choose) return;
+    event.target.blur(); // so that keys work again
+    send(choose, [event.target.value]);
+  });
   document.addEventListener("input", (event) => {
     const target = event.target;
     target.dataset.typed = "yes";
@@ -108,7 +122,7 @@ window.explorer = (() => {
     const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
     if (document.querySelector("dialog[open]") || event.altKey) return;
     if (event.ctrlKey || event.metaKey) {
-      if (key === "s") tab("files");
+      if (key === "s") send("save");
       else if (typing && event.target.type !== "range") return;
       else if (key === "z") send(event.shiftKey ? "redo" : "undo");
       else if (key === "y") send("redo");
@@ -157,8 +171,19 @@ window.explorer = (() => {
     if (shown) shown.dark = dark;
   }
 
+  // A finger that moves over a figure scrolls the page; two fingers zoom.
+  function touch() {
+    if (!matchMedia("(pointer: coarse)").matches) return;
+    for (const plot of Bokeh.documents[0].roots()) {
+      for (const tool of plot.toolbar.tools) {
+        if (tool.active && tool.event_types.includes("pan")) tool.active = false;
+      }
+    }
+  }
+
   function ready(model) {
     shown = model;
+    touch();
     for (const part of parts) show(part, shown[part]);
     show("rank", shown.rank);
     paint();

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from importlib.resources import files
 from typing import Any
 
+import numpy as np
 from bokeh.core.properties import Bool, Int, String
 from bokeh.document import Document
 from bokeh.events import RangesUpdate, Tap
@@ -18,8 +19,8 @@ from nmfmerge.explore.figures import Coordinates, Curves, Maps, Profile, paint
 from nmfmerge.explore.state import Note, State
 from nmfmerge.explore.thumbs import thumbs
 from nmfmerge.explore.tree import tree_drawing
-from nmfmerge.plot.side import sides_of
-from nmfmerge.result import Factorization
+from nmfmerge.explore.views import GroupedCells, SortedCells, View, views_of
+from nmfmerge.plot.side import Side, sides_of
 
 _PARTS = (
     "heading", "status", "buttons", "cards", "tools", "slider", "ranks", "pairs", "tree",
@@ -69,17 +70,25 @@ class Page:
         self.document = document
         self.shown = Shown(name="shown")
         m, n = self.session.data.X.shape
-        self.left, self.right = sides_of(self.session.data)
-        rows, columns = Coordinates(self.left, m), Coordinates(self.right, n)
-        self.profiles = (
-            Profile(self.left, "rows", "rows", rows),
-            Profile(self.right, "columns", "columns", columns),
+        self.views = self._views(self.session.state)
+        sides = sides_of(self.session.data)
+        rows, columns = (Coordinates(side, k) for side, k in zip(sides, (m, n), strict=True))
+        self.profiles = tuple(
+            _profile(view, name, place)
+            for view, name, place in zip(
+                self.views, ("rows", "columns"), (rows, columns), strict=True
+            )
         )
         self.maps = Maps(self.session.overview, rows, columns)
         self.curves = Curves()
         self._drawn = State()
         self._looking = self._waiting = False
         self._pieces: dict[str, tuple[Any, ...]] = {}
+        self._factors: list[tuple[Side, np.ndarray]] = []  # of the solution: what is drawn of them
+
+    def _views(self, state: State) -> tuple[View, View]:
+        groups = self.session.groupings.get(state.group)
+        return views_of(self.session.data, state.group, groups)
 
     @property
     def plots(self) -> list[Any]:
@@ -134,19 +143,26 @@ class Page:
             return
         state, before = self.session.state, self._drawn
         self._drawn = state
-        sides = self.left, self.right
         solution = state.result, state.names, state.held
+        looks = (*solution, state.group)
+        if state.group != before.group:
+            self.views = self._views(state)
+        other = state.result is not before.result or state.group != before.group
+        if state.result is not None and other:
+            both = zip(self.views, (state.result.W.T, state.result.H), strict=True)
+            self._factors = [view.drawn(F) for view, F in both]
         self._part("heading", fragments.heading, (self.session, state), solution)
         self._part("buttons", fragments.main_buttons, (state,), None)
-        self._part("cards", fragments.cards, (state, *self._drawings(state.result)), solution)
-        self._part("tools", fragments.tools, (state,), (*solution, state.selected))
+        self._part("cards", fragments.cards, (state, *self._drawings(state)), looks)
+        self._part("tools", fragments.tools, (self.session, state), (*looks, state.selected))
         self._part("slider", fragments.slider, (state,), (state.path,))
         self._part(
             "ranks", fragments.ranks, (self.session, state), (state.path, state.start, state.edits)
         )
-        self._part("pairs", fragments.pairs, (state, *sides), (*solution, state.extras, state.pair))
+        merging = (*looks, state.extras, state.pair)
+        self._part("pairs", fragments.pairs, (state, *self.views), merging)
         self._part("tree", _tree, (state,), (*solution, state.extras))
-        self._part("missing", fragments.missing, (state, *sides), (*solution, state.extras))
+        self._part("missing", fragments.missing, (state, *self.views), (*looks, state.extras))
         self._part(
             "files", fragments.files, (self.session, state), (state.edits, state.note, state.path)
         )
@@ -154,7 +170,7 @@ class Page:
         self.shown.update(rank=len(state.names), selected=state.selected)
         if state.result is not None and state.result is not before.result:
             self._maps()
-        if state.result is not before.result or state.selected != before.selected:
+        if other or state.selected != before.selected:
             self._profiles()
         self._part("status", fragments.status, (state, self.explorer.tabs), None)  # after the rest
 
@@ -169,31 +185,34 @@ class Page:
             self._pieces[name] = uses
         setattr(self.shown, name, make(*arguments))
 
-    def _drawings(self, result: Factorization | None) -> tuple[list[str], list[str]]:
+    def _drawings(self, state: State) -> tuple[list[str], list[str]]:
         """Small drawings of all components, made once for each solution of the rank path."""
+        result = state.result
         if result is None:
             return [], []
-        kept = self.explorer.drawings
-        if result not in kept:
-            drawn = thumbs(self.left, result.W.T, "rows"), thumbs(self.right, result.H, "columns")
-            if self.session.state.path is None or result not in self.session.starts.values():
+        kept, key = self.explorer.drawings, (result, state.group)
+        if key not in kept:
+            left, right = self._factors
+            drawn = thumbs(*left, "rows"), thumbs(*right, "columns")
+            if state.path is None or result not in self.session.starts.values():
                 return drawn
-            kept[result] = drawn
-        return kept[result]
+            kept[key] = drawn
+        return kept[key]
 
     def _maps(self) -> None:
         assert self._drawn.result is not None
         self.maps.show(self._drawn.result)
         self.shown.caption = (
-            f"{self.maps.note}Drag to zoom, scroll over an axis to zoom along it: all views move "
-            "together. Double click shows everything."
+            f"{self.maps.note}<span class='mouse'>Drag to zoom, scroll over an axis to zoom along "
+            "it: all views move together. Double click shows everything.</span>"
+            "<span class='touch'>Pinch to zoom: all views move together.</span>"
         )
 
     def _profiles(self) -> None:
         result, i = self._drawn.result, self._drawn.selected
         if result is not None and i < result.n_components:
-            self.profiles[0].show(result.W[:, i])
-            self.profiles[1].show(result.H[i])
+            for profile, (side, F) in zip(self.profiles, self._factors, strict=True):
+                profile.show(side, i, F[i])
 
     def _look(self) -> None:
         """The view has changed: draw what is in it, once the user pauses."""
@@ -237,6 +256,7 @@ class Page:
             "rank": lambda rank: session.go(int(rank)),
             "tap": lambda x: session.go(round(x)),
             "rank-by": lambda by: session.go(len(state.names) + int(by)),
+            "group": lambda name: session.group_by(str(name)),
             "pair": lambda i, j: session.choose_pair(int(i), int(j)),
             "merge": session.merge_pair,
             "add": lambda k=1: session.edit("add", int(k)),
@@ -249,13 +269,21 @@ class Page:
             "redo": session.redo,
             "cancel": session.cancel,
             "path": lambda n_max: session.find_path(int(n_max)),
-            "save": lambda folder, overwrite=False: session.save(str(folder), bool(overwrite)),
+            "save": lambda folder=None, overwrite=False: session.save(folder, bool(overwrite)),
+            "keep": session.keep,
             "open": lambda name: self.explorer.open(str(name)),
         }
         try:
             known[action](*arguments, **fields)
         except (KeyError, TypeError, ValueError, OverflowError) as error:  # int(inf) overflows
             session.say(Note(f"{action} was not understood: {error}", "error"))
+
+
+def _profile(view: View, name: str, place: Coordinates) -> Profile:
+    """A large drawing; it zooms with the maps, unless it is drawn along another axis."""
+    if isinstance(view, GroupedCells | SortedCells):
+        place = Coordinates(view.side, len(view.side.axis.values))
+    return Profile(view.side, name, name, place)
 
 
 def _tree(state: State) -> str:

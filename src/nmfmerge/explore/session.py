@@ -8,6 +8,7 @@ import shlex
 import threading
 import warnings
 from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,13 +23,16 @@ from nmfmerge.datasets.base import Dataset
 from nmfmerge.editor import Editor
 from nmfmerge.editor.code import call
 from nmfmerge.explore.autosave import Autosave
+from nmfmerge.explore.cells import groupings
 from nmfmerge.explore.job import Job, Worker
+from nmfmerge.explore.names import carried_names, given_names, with_names
 from nmfmerge.explore.place import Place
 from nmfmerge.explore.reduce import Overview
+from nmfmerge.explore.saving import Folders, report_or_nothing
 from nmfmerge.explore.state import OPENED, Extras, Note, State
-from nmfmerge.explore.words import change, edit_in_words, name_of
+from nmfmerge.explore.words import NEXT, change, edit_in_words, name_of
 from nmfmerge.export.of_fit import Exports
-from nmfmerge.folder import Fit, check_output, write
+from nmfmerge.folder import Fit, FolderError, check_output, is_fit, write
 from nmfmerge.metrics import next_merges, shares
 from nmfmerge.origin import now, versions
 from nmfmerge.ranks import RankPath, rank_path
@@ -77,10 +81,11 @@ class Session:
         self.place = place or Place(Path())
         self.matrix = check_X_on_host(data.X, "the explorer")
         self.overview = Overview(data.X)
-        self.state = State()
+        self.groupings = groupings(data)
+        self.state = State(group=next(iter(self.groupings), ""))
         self.starts: dict[int, Factorization] = {} if start is None else {OPENED: start}
         self.editors: dict[int, Editor] = {}
-        self.saved_as: str | None = None
+        self.folders = Folders(self.place, self.title, data.name)
         self._restored = ""  # what the page says when the first work of a session is done
         self._words: dict[int, list[str]] = {}  # of the edits of each start, also those undone
         self._looked_at: Factorization | None = None  # the last one whose extras were looked for
@@ -167,6 +172,11 @@ class Session:
             i, j = np.unravel_index(int(np.nanargmin(extras.pairs)), extras.pairs.shape)
             self._update(pair=(min(int(i), int(j)), max(int(i), int(j))))
 
+    def group_by(self, group: str) -> None:
+        """Show the mean usage of cells in other groups."""
+        if group in self.groupings:
+            self._update(group=group)
+
     def go(self, rank: int) -> None:
         """Show the solution of a rank, with the edits that were made to it."""
         if self._busy():
@@ -204,15 +214,35 @@ class Session:
         share = shares(result.W, result.H)
         order = tuple(np.argsort(-share, kind="stable").tolist())
         r = result.n_components
+        carried = carried_names(result, self._named_solutions(start, r))
+        names = with_names(result, carried)
         selected = _same_component(self.state, result) if start == self.state.start else None
         fresh = {"held": (False,) * r, "edits": (), "can_undo": False, "can_redo": False}
         self._update(
             start=start, result=result, share=share, order=order, extras=None, pair=None,
-            names=tuple(name_of(result.names, i) for i in range(r)),
+            names=tuple(name_of(names, i) for i in range(r)), carried=carried,
             selected=selected if selected is not None else (order[0] if order else 0),
             **(fresh | known),
         )  # fmt: skip
         self._worker.submit(lambda: self._find_extras(result))
+
+    def _named_solutions(self, start: int, rank: int) -> list[tuple[int, Factorization]]:
+        """The solutions of the other starts as they are now, those of the nearest rank first."""
+        starts = sorted({*self.starts, *self.editors} - {start})
+        found = [(other, self._solution(other)) for other in starts]
+        return sorted(found, key=lambda one: abs(one[1].n_components - rank))
+
+    def _solution(self, start: int) -> Factorization:
+        """A start, or what edits have made of it."""
+        return self.editors[start].result() if start in self.editors else self.starts[start]
+
+    @property
+    def result(self) -> Factorization | None:
+        """The solution that is shown, with the names that it is shown with."""
+        state = self.state
+        if state.result is None or not state.carried:
+            return state.result
+        return replace(state.result, names=tuple(with_names(state.result, state.carried)))
 
     def _find_extras(self, result: Factorization) -> None:
         """Compute what comes after a solution, once the user rests at it."""
@@ -266,8 +296,9 @@ class Session:
                 n = len(editor.edits)
                 self._words[start] = [*self._in_words(start, editor)[: n - 1], title]
             stopped = " (stopped early)" if job.cancelled else ""
-            note = Note(f"{title}{stopped}: {change(before, editor.result())}")
-            return self._keep(editor, note)
+            text = f"{title}{stopped}: {change(before, editor.result())}"
+            advice = f". {NEXT[name]}" if name in NEXT else ""
+            return self._keep(editor, Note(text + advice))
 
         self._run(doing, work, reshow=True)
 
@@ -298,7 +329,9 @@ class Session:
     def _editor(self) -> Editor:
         start = self.state.start
         if start not in self.editors:
-            self.editors[start] = Editor(self.matrix, self.starts[start])
+            result = self.starts[start]
+            names = with_names(result, self.state.carried) if self.state.carried else None
+            self.editors[start] = Editor(self.matrix, result, names=names)
         return self.editors[start]
 
     def _keep(self, editor: Editor, note: Note) -> Note:
@@ -309,7 +342,8 @@ class Session:
             self._autosave.keep(self.state.start, editor, self._words[self.state.start])
         except OSError as error:
             reason = error.strerror or error
-            return Note(f"{note.text}. Edits could not be kept on disk: {reason}", "error")
+            text = f"{note.text.rstrip('.')}. Edits could not be kept on disk: {reason}"
+            return Note(text, "error")
         return note
 
     def _restore(self, autosave: Autosave) -> Note | None:
@@ -361,25 +395,56 @@ class Session:
 
     # ---- files
 
-    def save(self, name: str, overwrite: bool = False) -> None:
-        """Save the solution as a folder that all commands read, with its edits as a script."""
-        result = self.state.result
-        if result is None:
+    def save(self, name: str | None = None, overwrite: bool = False) -> None:
+        """Save the solution as a folder like that of `nmfmerge fit`, with its edits as a script.
+
+        Without a name it goes where it was saved before, or to a new folder. Nothing is lost by
+        that: a folder is replaced only by what continues it. Before another fit is replaced the
+        page asks, unless told to ``overwrite``.
+        """
+        if self.state.result is None:
             self._update(note=Note("There is no solution yet to save.", "error"))
             return
 
         def work(job: Job) -> Note:
-            path = self.place.file(name)
-            again = overwrite or name == self.saved_as
-            check_output(path, replace=again)
-            editor = self._editor()
-            fit = Fit(editor.result(), self.data, self._about(editor), self.state.path)
-            exports = Exports(fit)
-            write(path, fit, self._history(editor), exports=exports, replace=again)
-            self.saved_as = name
-            return Note(f"Saved as {name} in {path.parent}.{exports.remarks}")
+            editor = self._editor_with_names()
+            start = self.state.start
+            chosen = self.folders.free(editor, start) if name is None else name
+            path = self.place.file(chosen)
+            if not overwrite and is_fit(path) and not self.folders.is_ours(chosen, editor, start):
+                question = f"{chosen} holds another fit: replace it, or choose another name."
+                return Note(question, "error", replacing=chosen)
+            return self._write(path, editor, job)
 
-        self._run(f"Saving {name}", work)
+        self._run(f"Saving {'the solution' if name is None else name}", work)
+
+    def keep(self) -> None:
+        """Do not replace the fit that the page has asked about."""
+        if self.state.note is not None and self.state.note.replacing:
+            self.say(Note(f"{self.state.note.replacing} stays as it is."))
+
+    def _write(self, path: Path, editor: Editor, job: Job) -> Note:
+        try:
+            check_output(path, replace=True)
+        except FolderError as error:
+            raise FolderError(str(error).replace(" with -o", "")) from error
+        fit = Fit(editor.result(), self.data, self._about(editor), self.state.path)
+        drawn, why_not = report_or_nothing(fit, job)
+        exports = Exports(fit)
+        write(path, fit, drawn | self._history(editor), exports=exports, replace=True)
+        self.folders.saved(path.name, self.state.start)
+        return Note(f"Saved as {path.name} in {path.parent}.{why_not}{exports.remarks}")
+
+    def _editor_with_names(self) -> Editor:
+        """The editor with the names that are shown; those of other ranks as edits of a copy."""
+        editor = self._editor()
+        named = given_names(editor.result())
+        missing = {i: one.name for i, one in self.state.carried.items() if i not in named}
+        if missing:
+            editor = copy(editor)  # edits replace its lists, so that the other one stays as it is
+            for i, name in missing.items():
+                editor.rename(i, name)
+        return editor
 
     def _history(self, editor: Editor) -> dict[str, str | bytes]:
         """The edits as files of the folder: a script, and the start that it begins with."""

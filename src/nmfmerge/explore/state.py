@@ -1,12 +1,14 @@
 """What the page shows at one moment, as data that is replaced as a whole at every change."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from nmfmerge.assessment import Assessment
 from nmfmerge.editor import Missing
 from nmfmerge.explore.job import Job
+from nmfmerge.explore.names import Carried
 from nmfmerge.merge import MergeTree
 from nmfmerge.result import Factorization
 from nmfmerge.result_path import RankPath
@@ -20,6 +22,7 @@ class Note:
 
     text: str
     kind: str = "done"  # or "error"
+    replacing: str = ""  # a folder with another fit, if the page asks whether to replace it
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +48,8 @@ class State:
     names, held, share, order
         Of its components: names as shown, whether they are held, share in percent, and their
         order by share.
+    carried : dict
+        Names that come from other ranks, by component.
     edits, can_undo, can_redo
         Edits since the start, in words.
     selected : int
@@ -53,11 +58,14 @@ class State:
         The two components whose merge is looked at.
     extras : Extras or None
         None while they are being computed.
+    group : str
+        What cells are grouped by; empty where there are no groups.
     """
 
     start: int = OPENED
     result: Factorization | None = None
     names: tuple[str, ...] = ()
+    carried: Mapping[int, Carried] = field(default_factory=dict)
     held: tuple[bool, ...] = ()
     share: np.ndarray | None = None
     order: tuple[int, ...] = ()
@@ -71,3 +79,4 @@ class State:
     job: Job | None = None
     path: RankPath | None = None
     assessment: Assessment | None = None
+    group: str = ""

@@ -1,4 +1,4 @@
-"""Components as small drawings in HTML: lines, the largest names, or pictures."""
+"""Components as small drawings in HTML: lines, the most specific names, or pictures."""
 
 import base64
 import io
@@ -18,8 +18,8 @@ _PIXELS = 72
 _NAMES = 3
 
 
-def thumbs(side: Side, F: np.ndarray, colour: str) -> list[str]:
-    """One drawing for each row of F.
+def thumbs(side: Side, F: np.ndarray, colour: str, which: Sequence[int] | None = None) -> list[str]:
+    """One drawing for each component.
 
     Parameters
     ----------
@@ -29,22 +29,23 @@ def thumbs(side: Side, F: np.ndarray, colour: str) -> list[str]:
         Columns of W, as rows, or rows of H.
     colour : str
         A class of the style sheet, "rows" or "columns".
+    which : sequence of int, optional
+        The rows that are drawn; by default all.
     """
+    which = range(len(F)) if which is None else which
     if side.kind == "picture":
-        return [_picture(side, f) for f in F]
+        return [_picture(side, F[k]) for k in which]
     if side.kind == "bars":
-        return [_names(side, f, colour) for f in F]
-    F = F[:, _order(side)]
-    return [_line([f], [colour]) for f in peaks(F, _POINTS)] if len(F) else []
+        return [_names(side, k, F[k], colour) for k in which]
+    lines = F[list(which)][:, _order(side)]
+    return [_line([f], [colour]) for f in peaks(lines, _POINTS)] if len(lines) else []
 
 
 def overlay(side: Side, F: np.ndarray, colours: Sequence[str]) -> str:
-    """Several rows in one drawing where they are lines, else one after the other."""
-    if side.kind == "picture":
-        return "".join(_picture(side, f) for f in F)
-    if side.kind == "bars":
-        return "".join(_names(side, f, colour) for f, colour in zip(F, colours, strict=True))
-    return _line(peaks(F[:, _order(side)], 2 * _POINTS), colours, tall=True)
+    """Several lines in one drawing, each scaled to its largest value to compare their shapes."""
+    top = F.max(axis=1, keepdims=True)
+    scaled = F / np.where(top > 0, top, 1)
+    return _line(peaks(scaled[:, _order(side)], 2 * _POINTS), colours, tall=True)
 
 
 def _order(side: Side) -> np.ndarray:
@@ -73,13 +74,12 @@ def _line(
     )
 
 
-def _names(side: Side, vector: np.ndarray, colour: str) -> str:
-    largest = np.argsort(-vector, kind="stable")[:_NAMES]
+def _names(side: Side, k: int, vector: np.ndarray, colour: str) -> str:
     top = float(vector.max(initial=0)) or 1.0
     lines = (
         f'<span class="bar {colour}" style="--part:{100 * float(vector[i]) / top:.0f}%">'
         f"{escape(str(side.axis.values[i]))}</span>"
-        for i in largest
+        for i in side.entries(k, vector, _NAMES)
     )
     return f'<span class="names">{"".join(lines)}</span>'
 
@@ -87,7 +87,8 @@ def _names(side: Side, vector: np.ndarray, colour: str) -> str:
 def _picture(side: Side, vector: np.ndarray) -> str:
     assert side.fold is not None
     picture = np.asarray(side.fold(vector), dtype=np.float64)
-    small = average(picture, *(block_starts(length, _PIXELS) for length in picture.shape))
+    step = -(-max(picture.shape) // _PIXELS)  # one for both sides: pixels stay square
+    small = average(picture, *(block_starts(n, -(-n // step)) for n in picture.shape))
     colours = mpl.colormaps["cividis"](small / (small.max(initial=0) or 1.0), bytes=True)
     buffer = io.BytesIO()
     Image.fromarray(colours[..., :3]).save(buffer, "PNG")

@@ -28,13 +28,15 @@ def points(value: float) -> str:
 
 
 def change(before: Factorization, after: Factorization) -> str:
-    """Fitting error before and after."""
+    """Fitting error before and after, or that it is the same in all digits that are shown."""
     first, second = before.fitting_error, after.fitting_error
+    if percent(first) == percent(second):
+        return f"fitting error {percent(second)}, unchanged"
     return f"fitting error {percent(first)} → {percent(second)} ({points(second - first)})"
 
 
 _EDITS = {  # while they are done, and after
-    "add": ("Adding {0} recovered", "Added {0} recovered"),
+    "add": ("Adding {0}", "Added {0}"),
     "merge": ("Merging {0} and {1}", "Merged {0} and {1}"),
     "merge_to": ("Merging down to {0} components", "Merged down to {0} components"),
     "split": ("Splitting {0}", "Split {0}"),
@@ -46,6 +48,7 @@ _EDITS = {  # while they are done, and after
     "undo": ("Undoing", "Undone"),
     "redo": ("Doing again", "Done again"),
 }
+NEXT = {"add": "Polish (P) to fit it together with the others."}  # what to do after an edit
 _COMPONENTS = {"merge": 2, "split": 1, "remove": 1, "hold": 1, "release": 1, "rename": 1}
 
 
@@ -55,8 +58,10 @@ def edit_in_words(
     """An edit in words, with the names of its components, or else their numbers."""
     words = [
         _shown(names, value) if place < _COMPONENTS.get(name, 0) else str(value)
-        for place, value in enumerate(arguments or (1,))
+        for place, value in enumerate(arguments)
     ]
+    if name == "add":
+        words = ["a missing feature" if words in ([], ["1"]) else f"{words[0]} missing features"]
     return _EDITS[name][0 if doing else 1].format(*words)
 
 

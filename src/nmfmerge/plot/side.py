@@ -99,10 +99,10 @@ def sides(result: Factorization, data: Dataset | None) -> tuple[Side, Side]:
             f"a {m} × {n} matrix; expected the data that was factorized"
         )
     left, right = sides_of(data)
-    return _with_strengths(left, result.W), _with_strengths(right, result.H.T)
+    return with_strengths(left, result.W), with_strengths(right, result.H.T)
 
 
-def _with_strengths(side: Side, F: np.ndarray) -> Side:
+def with_strengths(side: Side, F: np.ndarray) -> Side:
     """A side with names knows which of them are specific to each component of a factor."""
     if side.kind != "bars" or F.shape[1] < 2:
         return side

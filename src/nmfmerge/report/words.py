@@ -1,5 +1,6 @@
-"""Numbers and lists as a reader wants to see them."""
+"""Numbers, lists and names as a reader wants to see them."""
 
+import unicodedata
 from collections.abc import Sequence
 
 import numpy as np
@@ -67,3 +68,8 @@ def ended(status: str) -> str:
         "interrupted": "interrupted",
         "done": "done",
     }.get(str(status), str(status))
+
+
+def printable(text: str) -> str:
+    """A name for pages and figures: bytes that are no text and control characters become �."""
+    return "".join("�" if unicodedata.category(c) in ("Cc", "Cs") else c for c in text)
