@@ -111,7 +111,10 @@ def test_no_rank_stands_out_where_the_error_keeps_falling():
     found = assess(falling)
     assert (found.confidence, found.finding) == ("none", Finding.NONE)
     assert not found.stands_out
-    assert "No rank from 1 to 12 stands out: the error keeps falling, by about 10 %" in str(found)
+    assert (
+        "No rank from 1 to 12 stands out: each further component lowers the error by about 10 %"
+        in str(found)
+    )
     assert "still has structure" in str(found)
     assert found.judge(7) == str(found)
 

@@ -284,12 +284,13 @@ def _noise(
 
 
 def _bend(evidence: Evidence, bend: int, sure: Confidence) -> Assessment:
+    stands_out = "stands out" if sure is Confidence.MEDIUM else "may stand out"
     reason = (
-        f"Rank {bend} stands out ({sure} confidence): one more component brings less than a third "
+        f"Rank {bend} {stands_out} ({sure} confidence): one more component brings less than a third "
         "as much as the last. What is left is not all noise: further components find finer detail."
     )
     if sure is Confidence.LOW:
-        reason += " The halves of the data do not confirm this rank."
+        reason += " The two halves of the data, fitted alone, do not confirm this rank."
     return Assessment(bend, bend, bend, sure, Finding.BEND, reason)
 
 
@@ -308,7 +309,7 @@ def _none(evidence: Evidence) -> Assessment:
     reason = f"No rank from {first} to {last} stands out: {_fall_in_words(evidence)}"
     if evidence.structure[-1] > STRUCTURED:
         reason += ", and what is left at the highest rank still has structure"
-    reason += ". Take as many components as you can tell the meaning of."
+    reason += ". Take as many components as you can interpret."
     sizes = bend_sizes(evidence)
     sizes[evidence.ranks == 1] = np.nan  # its size is that of the mean, not of a bend
     rank = int(evidence.ranks[np.nanargmax(sizes)])
@@ -319,7 +320,7 @@ def _fall_in_words(evidence: Evidence) -> str:
     """How fast the error falls over the upper half of the ranks."""
     errors = np.maximum(evidence.errors[len(evidence.ranks) // 2 :], NOTHING)
     percent = 100 * (1 - (errors[-1] / errors[0]) ** (1 / max(1, len(errors) - 1)))
-    return f"the error keeps falling, by about {percent:.2g} % of itself with each component"
+    return f"each further component lowers the error by about {percent:.2g} %"
 
 
 def _withheld(evidence: Evidence) -> Assessment:
