@@ -5,6 +5,7 @@ import pytest
 
 from nmfmerge import datasets, nmf, nmf_merge
 from nmfmerge.alternatives import around, standard
+from nmfmerge.assessment import Evidence, assess
 
 
 @pytest.fixture(scope="module")
@@ -38,17 +39,17 @@ def test_the_scale_of_the_data_does_not_matter(data):
     assert found == large
 
 
-def test_lower_ranks_are_added_until_structure_is_left():
+def test_lower_ranks_are_added_until_one_stands_out():
     rng = np.random.default_rng(0)
-    X = rng.random((60, 2)) @ rng.random((2, 80)) + 0.01 * rng.random((60, 80))
-    found = around(X, nmf_merge(X, 9))
-    assert found["ranks"][0] < 6
-    assert found["structure"][0] > 1.5 or found["ranks"][0] == 1
+    X = rng.gamma(0.5, 1, (60, 3)) @ rng.gamma(0.5, 1, (3, 80)) + 0.01 * rng.random((60, 80))
+    found = assess(Evidence.from_record(around(X, nmf_merge(X, 9))))
+    assert found.stands_out
+    assert abs(found.rank - 3) <= 1
 
 
 def test_small_data_are_not_judged():
     X = np.random.default_rng(0).random((5, 3)) + 0.1
-    assert around(X, nmf(X, 3)) == {}
+    assert assess(Evidence.from_record(around(X, nmf(X, 3)))).rank is None
 
 
 def test_comparisons_take_part_of_the_time_of_the_fit_only(data, monkeypatch):

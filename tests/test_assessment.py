@@ -17,8 +17,9 @@ from nmfmerge.assessment import (
     Finding,
     assess,
     bend_sizes,
+    is_last_stable,
+    largest_bend,
     last_bend,
-    last_stable,
     noise_floor,
 )
 
@@ -43,7 +44,8 @@ def evidence(rank, n_max=12, stable_to=None, first=1, shape=(80, 100)):
 @pytest.mark.parametrize("rank", [1, 3, 5, 8])
 def test_clear_evidence_is_read_by_every_criterion(rank):
     clear = evidence(rank, stable_to=rank)
-    assert noise_floor(clear).first == last_bend(clear) == last_stable(clear) == rank
+    assert noise_floor(clear).first == last_bend(clear) == rank
+    assert is_last_stable(clear, rank)
     found = assess(clear)
     assert (found.rank, found.confidence, found.finding) == (rank, "high", Finding.NOISE)
     assert str(found).startswith(f"Rank {rank} stands out (high confidence): ")
@@ -99,7 +101,7 @@ def test_structure_that_fades_gives_a_range():
     fading = replace(evidence(12), structure=structure, errors=np.linspace(60, 20, 12))
     found = assess(fading)
     assert (found.low, found.high, found.confidence) == (6, 9, "low")
-    assert found.reason.startswith("Between 6 and 9 components (low confidence): ")
+    assert found.reason.startswith("Of ranks 1 to 12, between 6 and 9 components may do (low ")
 
 
 def test_no_rank_stands_out_where_the_error_keeps_falling():
@@ -131,8 +133,20 @@ def test_small_data_and_short_paths_are_not_judged():
 
 
 def test_stability_that_never_ends_says_nothing():
-    assert last_stable(evidence(5, stable_to=12)) is None
-    assert last_stable(evidence(5, stable_to=10)) == 10
+    assert not is_last_stable(evidence(5, stable_to=12), 12)
+    assert is_last_stable(evidence(5, stable_to=9), 9)
+    assert not is_last_stable(evidence(5, stable_to=9), 5)
+
+
+def test_structure_at_a_high_rank_does_not_move_the_answer():
+    clear = evidence(5, stable_to=5)
+    outlier = replace(clear, structure=np.where(clear.ranks == 11, 1.6, clear.structure))
+    assert assess(outlier) == assess(clear)
+
+
+def test_a_rank_is_chosen_also_where_none_is_judged():
+    assert largest_bend(evidence(3, shape=(9, 13))) == 3
+    assert largest_bend(evidence(1, n_max=1)) == 1
 
 
 def test_rank_one_bends_by_what_it_explains():
@@ -243,4 +257,6 @@ def test_exact_data_have_the_rank_at_which_they_are_fitted(rank, kind):
 def test_three_topics_of_a_few_texts_are_not_called_too_many():
     X = np.kron(np.eye(3), np.ones((3, 4))) + 0.1 * np.random.default_rng(0).random((9, 12))
     assert rank_path(X, 6).assess().finding is Finding.WITHHELD
-    assert around(X, nmf_merge(X, 3)) == {}
+    near = assess(Evidence.from_record(around(X, nmf_merge(X, 3))))
+    assert near.finding is Finding.WITHHELD
+    assert "9 × 12 data are too small" in near.reason

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from nmfmerge.assessment import LEAST_RANKS, ROOM, STRUCTURED, Evidence
+from nmfmerge.assessment import LEAST_RANKS, ROOM, Evidence, assess
 from nmfmerge.kernels import blas_for
 from nmfmerge.pipeline import nmf
 from nmfmerge.progress import ProgressBar
@@ -81,13 +81,13 @@ def around(X: Any, result: Factorization, bar: ProgressBar | None = None) -> dic
     Returns
     -------
     dict
-        The `Evidence` as values for JSON; empty where X is too small, or time was up, before
-        there was enough of it.
+        The `Evidence` as values for JSON; of this rank alone where X is too small, and empty where
+        time was up before there was enough of it.
     """
     data = check_X(X)
     r, most = result.n_components, min(data.shape) // ROOM
     if not 0 < r <= most or most < LEAST_RANKS:
-        return {}
+        return _not_judged(result, data.shape).as_record()
     if bar is not None:
         bar.section(AROUND)
     search = RankSearch(
@@ -96,14 +96,22 @@ def around(X: Any, result: Factorization, bar: ProgressBar | None = None) -> dic
     )  # fmt: skip
     start = (result.W.T / data.unit, result.H / data.unit)
     with blas_for(data.blas_flops(search.n_max)):
-        search.run_around(r, start, _ends_in_noise)
+        search.run_around(r, start, _goes_on_down)
         evidence = search.evidence()
     return evidence.as_record() if len(evidence.ranks) >= LEAST_RANKS else {}
 
 
-def _ends_in_noise(known: Evidence) -> bool:
-    """True as long as the lowest ranks do not show where structure ends."""
-    return bool((known.structure[:2] <= STRUCTURED).any())
+def _goes_on_down(known: Evidence) -> bool:
+    """Lower ranks are added until one stands out, and some below it are known."""
+    found = assess(known)
+    return not found.stands_out or found.rank < known.ranks[0] + _BELOW
+
+
+def _not_judged(result: Factorization, shape: tuple[int, int]) -> Evidence:
+    """Evidence of one rank alone, which tells why nothing can be said about it."""
+    unknown = np.full(1, np.nan)
+    ranks, errors = np.array([result.n_components]), np.array([result.fitting_error])
+    return Evidence(ranks, errors, unknown, unknown, unknown, shape)
 
 
 def _seconds(result: Factorization) -> float:

@@ -25,7 +25,6 @@ BEND = 3.0  # factor by which gain and merge penalty fall at a rank that stands 
 STABLE = 0.9  # cosine from which a component counts as found again in the other half of the data
 LEAST_RANKS = 4  # that are needed to tell anything
 ROOM = 3  # ranks are judged up to this part of the smaller side; beyond, noise is fitted too well
-_BEYOND = 2  # ranks that must have been looked at beyond the one in question
 NOTHING = 1e-4  # percent of ‖X‖²: a smaller error or penalty is a leftover of convergence
 
 
@@ -159,42 +158,41 @@ def assess(evidence: Evidence) -> Assessment:
     known = evidence.usable()
     if len(known.ranks) < LEAST_RANKS:
         return _withheld(evidence)
-    noise, bend, stable = noise_floor(known), last_bend(known), last_stable(known)
-    if noise and noise.is_sharp:
-        if _near(bend, noise.first):
-            sure = Confidence.HIGH if noise.last - noise.first <= 1 else Confidence.MEDIUM
-            return _noise(known, noise, sure, bend=bend)
-        if _near(stable, noise.first) or noise.is_steep:
+    noise, bend = noise_floor(known), last_bend(known)
+    sharp = noise is not None and noise.fall > FALL
+    if noise and sharp:
+        near = _bend_near(known, noise.first)
+        if near is not None:
+            sure = Confidence.HIGH if noise.is_quiet else Confidence.MEDIUM
+            return _noise(known, noise, sure, bend=near)
+        stable = is_last_stable(known, noise.first)
+        if stable or (noise.fall > STEEP_FALL and noise.is_quiet):
             return _noise(known, noise, Confidence.MEDIUM, stable=stable)
-    sharp = noise is not None and noise.is_sharp
-    if bend and bend > 1 and (not sharp or _near(stable, bend)):
-        agreed = _near(stable, bend) or np.isnan(known.stability).all()
-        return _bend(known, bend, Confidence.MEDIUM if agreed else Confidence.LOW)
-    if noise and noise.last <= known.ranks[-1] - _BEYOND:
-        return _range(noise)
+    if bend and bend > 1:
+        stable = is_last_stable(known, bend)
+        if stable or not sharp:
+            agreed = stable or np.isnan(known.stability).all()
+            return _bend(bend, Confidence.MEDIUM if agreed else Confidence.LOW)
+    if noise and noise.last is not None and noise.holds:
+        return _range(known, noise.first, noise.last)
     return _none(known)
 
 
 @dataclass(frozen=True)
 class NoiseFloor:
-    """Where the residual becomes noise: clearly structured below ``first``, noise from ``last``.
+    """Where the residual becomes noise.
 
-    ``fall`` is the factor by which the structure falls from the rank before to ``first``.
+    ``first`` is the first of three ranks in a row that leave no clear structure, ``last`` the first
+    of three that leave none at all (None if there are none), ``fall`` the factor by which the
+    structure falls from the rank before to ``first``. ``is_quiet``: the ranks after ``first`` leave
+    no structure at all. ``holds``: no higher rank leaves clear structure.
     """
 
     first: int
-    last: int
+    last: int | None
     fall: float
-
-    @property
-    def is_sharp(self) -> bool:
-        """True if the structure falls clearly."""
-        return self.fall > FALL
-
-    @property
-    def is_steep(self) -> bool:
-        """True if nearly all of the structure goes with one component."""
-        return self.fall > STEEP_FALL and self.last - self.first <= 1
+    is_quiet: bool
+    holds: bool
 
 
 def noise_floor(evidence: Evidence) -> NoiseFloor | None:
@@ -203,20 +201,31 @@ def noise_floor(evidence: Evidence) -> NoiseFloor | None:
     if np.isnan(structure).any():
         return None
     structure = np.where(evidence.errors < NOTHING, 1.0, structure)
-    first = _after_last(ranks, structure > STRUCTURED)
-    if first > ranks[-1] - _BEYOND:
+    first = _first_of_three(structure <= STRUCTURED)
+    if first is None or (first == 0 and ranks[0] > 1):  # it may lie below the ranks that are known
         return None
-    i = evidence.index(first)
-    if i == 0 and first > 1:  # below the ranks that are known
-        return None
-    fall = np.inf if i == 0 else float(structure[i - 1] / structure[i])
-    return NoiseFloor(first, _after_last(ranks, structure > FAINT), fall)
+    faint = structure <= FAINT
+    last = _first_of_three(faint, first)
+    return NoiseFloor(
+        first=int(ranks[first]),
+        last=None if last is None else int(ranks[last]),
+        fall=np.inf if first == 0 else float(structure[first - 1] / structure[first]),
+        is_quiet=bool(faint[first + 1 : first + 3].all()),
+        holds=bool((structure[first:] <= STRUCTURED).all()),
+    )
 
 
 def last_bend(evidence: Evidence) -> int | None:
     """The highest rank after which both gain and merge penalty are far smaller."""
     bends = np.flatnonzero(bend_sizes(evidence) > BEND)
     return int(evidence.ranks[bends[-1]]) if len(bends) else None
+
+
+def _bend_near(evidence: Evidence, rank: int) -> int | None:
+    """The highest bend within one of a rank."""
+    bends = evidence.ranks[bend_sizes(evidence) > BEND]
+    near = bends[np.abs(bends - rank) <= 1]
+    return int(near[-1]) if len(near) else None
 
 
 def bend_sizes(evidence: Evidence) -> np.ndarray:
@@ -234,25 +243,33 @@ def bend_sizes(evidence: Evidence) -> np.ndarray:
     return np.append(np.minimum(*falls), np.nan)
 
 
-def last_stable(evidence: Evidence) -> int | None:
-    """The highest rank at which both halves of the data give the same components.
+def largest_bend(evidence: Evidence) -> int:
+    """The rank with the most pronounced bend; the lowest where there are too few to tell.
 
-    None where it is not known, or where they still do at the highest ranks: then it says nothing.
+    Of rank 1 it is not looked at: its size is that of the mean.
     """
-    stable = np.flatnonzero(evidence.stability >= STABLE)
-    if len(stable) == 0 or evidence.ranks[stable[-1]] > evidence.ranks[-1] - _BEYOND:
-        return None
-    return int(evidence.ranks[stable[-1]])
+    sizes = bend_sizes(evidence)
+    sizes[evidence.ranks == 1] = np.nan
+    known = np.flatnonzero(np.isfinite(sizes))
+    return int(evidence.ranks[known[np.argmax(sizes[known])] if len(known) else 0])
 
 
-def _after_last(ranks: np.ndarray, where: np.ndarray) -> int:
-    """The rank after the last at which something holds."""
-    found = np.flatnonzero(where)
-    return int(ranks[found[-1]]) + 1 if len(found) else int(ranks[0])
+def is_last_stable(evidence: Evidence, rank: int) -> bool:
+    """True if the halves of the data give the same components up to about this rank only."""
+    stable = evidence.stability >= STABLE
+    first = max(0, evidence.index(rank) - 1)
+    return any(
+        stable[i] and not stable[i + 1 : i + 3].any()
+        for i in range(first, min(evidence.index(rank) + 2, len(stable) - 2))
+    )
 
 
-def _near(rank: int | None, other: int) -> bool:
-    return rank is not None and abs(rank - other) <= 1
+def _first_of_three(where: np.ndarray, start: int = 0) -> int | None:
+    """Where something holds three times in a row for the first time."""
+    for i in range(start, len(where) - 2):
+        if where[i : i + 3].all():
+            return i
+    return None
 
 
 def _noise(
@@ -260,7 +277,7 @@ def _noise(
     noise: NoiseFloor,
     sure: Confidence,
     bend: int | None = None,
-    stable: int | None = None,
+    stable: bool = False,
 ) -> Assessment:
     """A rank from which only noise is left; where the bend comes one rank before it, the bend."""
     rank = noise.first if bend is None else min(bend, noise.first)
@@ -275,31 +292,31 @@ def _noise(
         why = f"what {rank} components leave looks like noise, what one fewer leaves does not"
         if bend is not None:
             why += ", and one more brings less than a third as much as the last"
-        elif _near(stable, rank):
+        elif stable:
             why += ", and both halves of the data have the same components up to about here"
-    if noise.last - noise.first > 1:
-        why += f"; traces of structure are left up to rank {noise.last - 1}"
+    if not noise.is_quiet:
+        why += "; weak structure may be left"
     reason = f"Rank {rank} stands out ({sure} confidence): {why}."
-    return Assessment(rank, rank, noise.last, sure, Finding.NOISE, reason)
+    return Assessment(rank, rank, noise.first, sure, Finding.NOISE, reason)
 
 
-def _bend(evidence: Evidence, bend: int, sure: Confidence) -> Assessment:
+def _bend(bend: int, sure: Confidence) -> Assessment:
     stands_out = "stands out" if sure is Confidence.MEDIUM else "may stand out"
     reason = (
-        f"Rank {bend} {stands_out} ({sure} confidence): one more component brings less than a third "
-        "as much as the last. What is left is not all noise: further components find finer detail."
+        f"Rank {bend} {stands_out} ({sure} confidence): one more component brings less than a "
+        "third as much as the last. What is left is not all noise: further components find finer "
+        "detail."
     )
     if sure is Confidence.LOW:
-        reason += " The two halves of the data, fitted alone, do not confirm this rank."
+        reason += " Fits of the two halves of the data do not single out this rank."
     return Assessment(bend, bend, bend, sure, Finding.BEND, reason)
 
 
-def _range(noise: NoiseFloor) -> Assessment:
-    low, high = noise.first, noise.last
-    where = f"About {low}" if low == high else f"Between {low} and {high}"
+def _range(evidence: Evidence, low: int, high: int) -> Assessment:
+    where = f"about {low}" if low == high else f"between {low} and {high}"
     reason = (
-        f"{where} components (low confidence): fewer leave clear structure, more fit noise, and no "
-        "single rank stands out."
+        f"Of ranks {evidence.ranks[0]} to {evidence.ranks[-1]}, {where} components may do (low "
+        "confidence): fewer leave clear structure, more fit noise, and no single rank stands out."
     )
     return Assessment(low, low, high, Confidence.LOW, Finding.RANGE, reason)
 
@@ -310,9 +327,7 @@ def _none(evidence: Evidence) -> Assessment:
     if evidence.structure[-1] > STRUCTURED:
         reason += ", and what is left at the highest rank still has structure"
     reason += ". Take as many components as you can interpret."
-    sizes = bend_sizes(evidence)
-    sizes[evidence.ranks == 1] = np.nan  # its size is that of the mean, not of a bend
-    rank = int(evidence.ranks[np.nanargmax(sizes)])
+    rank = largest_bend(evidence)
     return Assessment(rank, None, None, Confidence.NONE, Finding.NONE, reason)
 
 

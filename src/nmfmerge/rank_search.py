@@ -31,6 +31,7 @@ _FORESIGHT = 5  # so many times the last decrease may be hoped for
 _ALIKE = 0.9  # cosine from which two components count as the same
 _IMPROVED = 1e-3  # relative fall of the objective that makes neighbours worth another try
 _PASSES = 6  # most passes up and down in a row
+_STEP_DOWN = 3  # ranks that are added below at a time
 STOPPED = (Status.MAX_TIME, Status.CALLBACK, Status.INTERRUPTED)
 
 
@@ -82,6 +83,7 @@ class RankSearch:
         self.seconds = dict.fromkeys(range(self.n_min, self.n_max + 1), 0.0)
         self.stopped: Status | None = None
         self._residuals: Residuals | None = None
+        self._structures: dict[_Solution, float] = {}
         self._tried: dict[tuple[int, int], int] = {}  # (from, to): version of what it came from
 
     def run(self) -> None:
@@ -104,9 +106,11 @@ class RankSearch:
                 self._try_from(below + 1, below)
             self._settle()
             while self.n_min > 1 and goes_on_down(self.evidence()):
-                self.n_min -= 1
-                self.seconds[self.n_min] = 0.0
-                self._try_from(self.n_min + 1, self.n_min)
+                for below in range(self.n_min - 1, max(0, self.n_min - 1 - _STEP_DOWN), -1):
+                    self.seconds[below] = 0.0
+                    self.n_min = below
+                    self._try_from(below + 1, below)
+                self._settle()
 
         self._until_stopped(search)
 
@@ -279,7 +283,7 @@ class RankSearch:
         """What tells the ranks apart that have been fitted."""
         ranks = sorted(rank for rank in self.best if np.isfinite(self.best[rank].objective))
         known = [self.best[rank] for rank in ranks]
-        errors = [percent(self._residual2(solution), self.data.norm2) for solution in known]
+        errors = [percent(2 * solution.objective, self.data.norm2) for solution in known]
         return Evidence(
             ranks=np.array(ranks),
             errors=np.minimum.accumulate(errors),
@@ -293,7 +297,9 @@ class RankSearch:
         """How much structure a solution leaves over."""
         if self._residuals is None:
             self._residuals = Residuals(self.data)
-        return self._residuals.structure(solution.Wt, solution.H)
+        if solution not in self._structures:
+            self._structures[solution] = self._residuals.structure(solution.Wt, solution.H)
+        return self._structures[solution]
 
     def _path(self, ranks: Sequence[int], residual2: Callable[[_Solution], float]) -> RankPath:
         results: list[Factorization] = []

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nmfmerge.assessment import Assessment, Evidence, assess
+from nmfmerge.assessment import Assessment, Evidence, assess, largest_bend
 from nmfmerge.result import Factorization, Status, draw
 
 _ARRAYS = ("penalties", "rank_seconds", "stability", "structure")
@@ -99,6 +99,11 @@ class RankPath(Mapping[int, Factorization]):
         ``stability=True`` in `rank_path` gives one more criterion to judge by.
         """
         return assess(self.evidence())
+
+    @property
+    def first_choice(self) -> int:
+        """The rank to look at first: the assessed one, else that of the most pronounced bend."""
+        return self.assess().rank or largest_bend(self.evidence())
 
     def evidence(self) -> Evidence:
         """What the assessment looks at."""

@@ -319,7 +319,7 @@ def test_a_mistyped_command_ends_with_code_2(words, command, capsys):
 def test_without_a_rank_the_ways_to_one_are_named(command, file):
     code, _, message = command("fit", file)
     assert code == 2
-    for way in ("-r N", "-r auto", f"nmfmerge path {file} --max 20"):
+    for way in ("-r N", "-r auto", f"nmfmerge path {file} --max N"):
         assert way in message
 
 

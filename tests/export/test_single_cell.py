@@ -360,4 +360,4 @@ def test_the_command_says_where_the_counts_of_scaled_cells_are(tmp_path, adata, 
     adata.write_h5ad(tmp_path / "a.h5ad")
     code, _, err = command("fit", tmp_path / "a.h5ad", "-r", 3)
     assert code == 1
-    assert "read its counts or their logarithms with --layer, one of counts, logs" in err
+    assert "read the counts, or their logarithms, with --layer 'counts' or 'logs'" in err

@@ -41,14 +41,6 @@ def test_the_rank_in_words(fit, rank, said):
     assert dict(verdict.verdict(fit, about))["Rank"].startswith(said)
 
 
-def test_where_no_rank_stands_out_the_command_for_all_ranks_is_named(fit):
-    falling = evidence(4) | {"errors": [60.0 * 0.9**r for r in range(8)], "structure": [3.0] * 8}
-    falling["penalties"] = [None, *falling["errors"][1:]]
-    said = dict(verdict.verdict(fit, {"around": falling}))["Rank"]
-    assert said.startswith("No rank from 1 to 8 stands out")
-    assert said.endswith("`nmfmerge path` looks at all ranks.")
-
-
 def test_merges_that_look_cheap_are_mentioned_only_where_the_rank_may_be_too_high(fit):
     split = replace(fit, W=np.repeat(fit.W, 2, axis=1) / 2, H=np.repeat(fit.H, 2, axis=0))
 

@@ -152,7 +152,7 @@ def _check_rank(given: argparse.Namespace) -> None:
         file = shlex.quote(str(given.file))
         raise argparse.ArgumentTypeError(
             "the number of components is missing: give it with -r N, leave it to the data with "
-            f"-r {AUTO}, or look at all ranks with: nmfmerge path {file} --max 20"
+            f"-r {AUTO}, or look at all ranks with: nmfmerge path {file} --max N"
         )
     if given.n_components == AUTO and streams(given):
         raise ValueError(
@@ -177,7 +177,10 @@ def _settle_rank(given: argparse.Namespace, data: Dataset, bar: ProgressBar) -> 
     bar.section("")
     assessment = path.assess()
     given.n_components = assessment.rank
-    bar.write(f"nmfmerge: {assessment} Fitting rank {assessment.rank}.")
+    why = (
+        "" if assessment.low is not None else ", where the error bends most: a starting point only"
+    )
+    bar.write(f"nmfmerge: {assessment} Fitting rank {assessment.rank}{why}.")
     return {"around": path.evidence().as_record()}
 
 

@@ -114,7 +114,7 @@ def _write(
     bar: ProgressBar,
 ) -> int:
     """Write the path with the fit of one rank; return that rank."""
-    rank = given.rank or path.assess().rank or int(path.ranks[-1])
+    rank = given.rank or path.first_choice
     fit = Fit(path[rank], data, about, path)
     drawn = {} if given.no_report else pages_or_nothing(fit, bar, output)
     exports = Exports(fit)

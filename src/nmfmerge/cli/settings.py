@@ -32,7 +32,9 @@ AUTO = "auto"  # the number of components that the data speak for
 
 def _rank(text: str) -> int | str:
     """A number of components, or the word that leaves it to the data."""
-    return AUTO if text == AUTO else int(text)
+    if text == AUTO or text.isdecimal():
+        return AUTO if text == AUTO else int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is neither a whole number nor {AUTO}")
 
 
 METAVARS: dict[Any, str] = {int: "N", float: "NUMBER", str: "NAME", _rank: f"N|{AUTO}"}

@@ -16,6 +16,9 @@ from nmfmerge.pipeline import merge_components
 N_CHEAPEST = 5  # pairs that are listed
 
 
+_CLEARLY_MORE = 1.1  # times as much of a feature in the data as in the fit
+
+
 def button(
     label: str, action: str, *arguments: Any, title: str = "", on: bool = True, kind: str = ""
 ) -> str:
@@ -294,6 +297,8 @@ def missing(state: State, left: View, right: View) -> str:
     first, *others = state.extras.values.tolist()
     after = ", ".join(_times(value, 3) for value in others)
     much = f"The data have <b>{_times(first, 4)}</b> times as much of it as the fit."
+    if first < _CLEARLY_MORE:
+        much = "Nothing is clearly missing: the data have hardly more of it than the fit."
     rows = _last(left, np.vstack([state.result.W.T, found.W.T]), "rows")
     columns = _last(right, np.vstack([state.result.H, found.H]), "columns")
     return (

@@ -379,8 +379,7 @@ class Session:
             ranks = list(path)
             self._take(path)
             if self.state.result is None:
-                best = self.state.assessment
-                self._show(best.rank if best and best.rank else ranks[-1])
+                self._show(path.first_choice)
             stopped = "Stopped. " if job.cancelled else ""
             return Note(
                 f"{restored}{stopped}Solutions for ranks {ranks[0]} to {ranks[-1]} are here."

@@ -1,6 +1,5 @@
 """AnnData files: cells × genes, with the names of both; a sparse matrix stays sparse."""
 
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ import scipy.sparse as sp
 
 from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.io.build import build
-from nmfmerge.io.errors import FormatError, ReadingWarning, library
+from nmfmerge.io.errors import FormatError, library
 from nmfmerge.io.hdf5 import tree_size
 from nmfmerge.io.hdf5_heap import check_heaps
 from nmfmerge.io.memory import Memory
@@ -32,11 +31,10 @@ def read_h5ad(path: Path, memory: Memory, layer: str | None = None) -> Dataset:
         if X is None:
             raise _no_X(path, file)
     if layer is None and others and is_negative(X):
-        warnings.warn(
-            f"{path} has negative values in X, as after sc.pp.scale, and NMF needs nonnegative "
-            f"ones: read its counts or their logarithms with layer=, one of {', '.join(others)}",
-            ReadingWarning,
-            stacklevel=2,
+        where = f"layer={others[0]!r}" + "".join(f" or {name!r}" for name in others[1:])
+        raise FormatError(
+            f"X of {path} has negative values, as after sc.pp.scale, and NMF needs nonnegative "
+            f"ones: read the counts, or their logarithms, with {where}"
         )
     return build(path, X, cells, genes, memory=memory)
 

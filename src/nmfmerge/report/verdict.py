@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nmfmerge.assessment import Assessment, Evidence, Finding, assess
+from nmfmerge.assessment import Assessment, Evidence, assess
 from nmfmerge.report import stability
 from nmfmerge.report.words import apart, number, percent
 from nmfmerge.result import Factorization
@@ -27,18 +27,11 @@ def verdict(
     """Topics, each with what can be said of it; those of which nothing is known are left out."""
     assessment = assessment_of(result, about, path)
     said = {
-        "Rank": _of_rank(assessment, result, path) if assessment else "",
+        "Rank": assessment.judge(result.n_components) if assessment else "",
         "Against standard NMF": against_standard(result, about),
         "Stability": stability.lead(result),
     }
     return [(topic, sentence) for topic, sentence in said.items() if sentence]
-
-
-def _of_rank(assessment: Assessment, result: Factorization, path: RankPath | None) -> str:
-    said = assessment.judge(result.n_components)
-    if not (path or assessment.stands_out or assessment.finding is Finding.WITHHELD):
-        said += " `nmfmerge path` looks at all ranks."
-    return said
 
 
 def assessment_of(
