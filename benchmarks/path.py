@@ -6,6 +6,7 @@ from time import process_time
 import numpy as np
 
 from benchmarks.common import has_real_data, load, store
+from benchmarks.freshness import remark
 from nmfmerge import datasets, nmf, nmf_merge, rank_path
 from reproduce import sets
 
@@ -120,7 +121,7 @@ def section():
     environment = stored["environment"]
     place = (
         f"{environment['cpu']}, {environment['cores']} cores, {environment['threads'][0]} "
-        f"thread(s), {environment['date']}, {environment['commit']}"
+        f"thread(s), {environment['date']}, commit {environment['commit']}{remark('path')}"
     )
     return f"""
 ## A path through all ranks

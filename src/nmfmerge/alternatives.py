@@ -23,7 +23,7 @@ MEASURED = ("standard", "around", "compare")  # what is known of a fit by other 
 _MOST_SECONDS = 60.0
 _LEAST_SECONDS = 3.0
 _TOL = 1e-3  # of the fits at other ranks, as in `rank_path`
-_BELOW, _ABOVE = 3, 4  # ranks that are fitted
+_BELOW, _ABOVE = 3, 5  # ranks that are fitted
 AROUND = "other ranks"  # what the bar calls them
 
 

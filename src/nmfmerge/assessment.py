@@ -19,6 +19,7 @@ import numpy as np
 
 STRUCTURED = 1.5  # structure of the residual above which a component is clearly missing
 FAINT = 1.25  # below which nothing is; NMF of pure noise leaves 1.0 to 1.2
+IN_A_ROW = 4  # ranks without structure that are needed to believe it
 FALL = 1.2  # factor by which the structure falls at the rank that takes up the last of it
 STEEP_FALL = 1.6  # the same where nothing else is needed to believe it
 BEND = 3.0  # factor by which gain and merge penalty fall at a rank that stands out
@@ -162,11 +163,11 @@ def assess(evidence: Evidence) -> Assessment:
     sharp = noise is not None and noise.fall > FALL
     if noise and sharp:
         near = _bend_near(known, noise.first)
-        if near is not None:
+        if near is not None and (near > 1 or noise.is_quiet):
             sure = Confidence.HIGH if noise.is_quiet else Confidence.MEDIUM
             return _noise(known, noise, sure, bend=near)
         stable = is_last_stable(known, noise.first)
-        if stable or (noise.fall > STEEP_FALL and noise.is_quiet):
+        if noise.is_quiet and (stable or noise.fall > STEEP_FALL):
             return _noise(known, noise, Confidence.MEDIUM, stable=stable)
     if bend and bend > 1:
         stable = is_last_stable(known, bend)
@@ -182,8 +183,8 @@ def assess(evidence: Evidence) -> Assessment:
 class NoiseFloor:
     """Where the residual becomes noise.
 
-    ``first`` is the first of three ranks in a row that leave no clear structure, ``last`` the first
-    of three that leave none at all (None if there are none), ``fall`` the factor by which the
+    ``first`` is the first of four ranks in a row that leave no clear structure, ``last`` the first
+    of four that leave none at all (None if there are none), ``fall`` the factor by which the
     structure falls from the rank before to ``first``. ``is_quiet``: the ranks after ``first`` leave
     no structure at all. ``holds``: no higher rank leaves clear structure.
     """
@@ -201,11 +202,11 @@ def noise_floor(evidence: Evidence) -> NoiseFloor | None:
     if np.isnan(structure).any():
         return None
     structure = np.where(evidence.errors < NOTHING, 1.0, structure)
-    first = _first_of_three(structure <= STRUCTURED)
+    first = _first_in_a_row(structure <= STRUCTURED)
     if first is None or (first == 0 and ranks[0] > 1):  # it may lie below the ranks that are known
         return None
     faint = structure <= FAINT
-    last = _first_of_three(faint, first)
+    last = _first_in_a_row(faint, first)
     return NoiseFloor(
         first=int(ranks[first]),
         last=None if last is None else int(ranks[last]),
@@ -264,10 +265,10 @@ def is_last_stable(evidence: Evidence, rank: int) -> bool:
     )
 
 
-def _first_of_three(where: np.ndarray, start: int = 0) -> int | None:
-    """Where something holds three times in a row for the first time."""
-    for i in range(start, len(where) - 2):
-        if where[i : i + 3].all():
+def _first_in_a_row(where: np.ndarray, start: int = 0) -> int | None:
+    """Where something begins to hold for some ranks in a row."""
+    for i in range(start, len(where) - IN_A_ROW + 1):
+        if where[i : i + IN_A_ROW].all():
             return i
     return None
 

@@ -12,7 +12,7 @@ from scipy.sparse.linalg import svds
 
 from nmfmerge.data import DataMatrix
 
-_MAX_ENTRIES = 1_000_000  # of X; of larger data the heaviest rows and columns are looked at
+_MAX_ENTRIES = 500_000  # of X; of larger data the heaviest rows and columns are looked at
 _FEW = 300_000  # entries up to which several draws of signs are averaged
 _DRAWS = 3
 _DIRECT = 60  # smaller side up to which a full SVD is faster than iterating
