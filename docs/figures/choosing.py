@@ -12,6 +12,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks import rank_choice
+from benchmarks.common import load
+from benchmarks.freshness import remark
 from nmfmerge import datasets, nmf_merge, plot, rank_path
 
 PAGE = Path(__file__).parents[1] / "choosing.md"
@@ -60,7 +62,9 @@ def criteria():
 
 def confidence():
     """How often the assessment is right at each level of confidence."""
-    return rank_choice.confidence_table().splitlines()
+    environment = load("rank_choice")["environment"]
+    place = f"{environment['date']}, commit {environment['commit']}{remark('rank_choice')}"
+    return [*rank_choice.confidence_table().splitlines(), "", f"*Both tables: {place}*"]
 
 
 def by_setting():
