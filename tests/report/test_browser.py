@@ -215,6 +215,7 @@ def test_a_component_opens_large_zooms_and_goes_back(fitted, html, show):
     assert strip.locator(".ticks").inner_text() != ticks
     tab.keyboard.press("Escape")
     assert tab.locator("dialog[open]").count() == 0
+    tab.wait_for_function(f"() => !document.querySelector('dialog #{name}')")  # put back after it
     assert tab.locator("article.component").nth(1).get_attribute("id") == name
     assert strip_view(tab, name) == "0 0 10000 1000"
 
@@ -231,6 +232,7 @@ def test_a_figure_opens_large_and_goes_back(html, show):
     tab.locator("figure button.enlarge").first.click()
     assert tab.locator("dialog[open] figure svg").is_visible()
     tab.locator("dialog .close").click()
+    tab.wait_for_function("() => !document.querySelector('dialog figure')")  # put back after it
     assert order == tab.evaluate(
         "[...document.querySelectorAll('section figure svg')].map(s => s.ariaLabel)"
     )
