@@ -16,6 +16,16 @@ def test_tables_of_criteria_are_the_stored_ones(table):
     assert table() in (DOCS / "choosing.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize(("level", "least"), [("high", 0.95), ("medium", 0.8)])
+@pytest.mark.parametrize("measured", [True, False])
+def test_confidence_is_worth_what_it_says(level, least, measured):
+    rows = [row for row in load("rank_choice")["rows"] if "evidence" in row]
+    said = [(row["rank"], rank_choice._assessment(row, measured)) for row in rows]
+    near = [abs(found.rank - rank) <= 1 for rank, found in said if found.confidence == level]
+    assert len(near) > 50
+    assert sum(near) >= least * len(near)
+
+
 def test_table_of_the_path_is_the_stored_one():
     assert path.table(load("path")["rows"]) in (DOCS / "benchmarks.md").read_text(encoding="utf-8")
 
