@@ -5,7 +5,24 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-NAMES = ("cpu", "gpu", "starts", "solvers", "quick", "path", "rank_choice", "report", "svd", "dask")
+NAMES = (
+    "cpu",
+    "cores",
+    "gpu",
+    "starts",
+    "solvers",
+    "quick",
+    "path",
+    "rank_choice",
+    "report",
+    "svd",
+    "dask",
+    "kl",
+    "consensus",
+    "signatures",
+    "programs",
+    "missing",
+)
 
 if __name__ == "__main__":
     if len(sys.argv) < 2 or sys.argv[1] not in NAMES:

@@ -33,7 +33,7 @@ SPARSE = (real.load_pbmc3k, real.load_tdt2)
 
 
 def has_real_data():
-    """Whether the folder of the real data is there."""
+    """True if the folder of the real data exists."""
     return Path(os.environ.get("NMFMERGE_DATA", "/nonexistent")).is_dir()
 
 
@@ -119,7 +119,7 @@ def geometric_mean(values):
 
 
 def environment():
-    """What a published number needs beside it."""
+    """The environment to publish with a number."""
     return {
         "date": date.today().isoformat(),
         "commit": _commit(),

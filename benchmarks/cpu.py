@@ -23,10 +23,11 @@ from benchmarks.common import (
     sparse_sets,
 )
 from nmfmerge import merge_components, nmf, nmf_merge
-from nmfmerge.data import wrap
-from nmfmerge.init import INITS
-from nmfmerge.kernels import blas_for, hals_sweep_
-from nmfmerge.solvers import HALS, AcceleratedHALS, Limits, Loop, Point
+from nmfmerge.backends.numba import one_blas_thread
+from nmfmerge.losses import FROBENIUS, Problem
+from nmfmerge.matrices import wrap
+from nmfmerge.method.init import INITS
+from nmfmerge.solvers import HALS, Batch
 
 STARTS = 3
 
@@ -53,8 +54,8 @@ def _per_iteration(name, X, r):
     m, n = X.shape
     data = wrap(X)
     Wt, H = INITS["random"](data, r, np.random.default_rng(0))
-    point, fast_point = _point(data, Wt, H), _point(data, Wt, H)
-    solver, fast = HALS(point), _FourSweeps(fast_point)
+    batch, fast_batch = _batch(data, Wt, H), _batch(data, Wt, H)
+    solver, fast = HALS(batch), _FourSweeps(fast_batch)
     G, C_W, C_H = np.empty((r, r), X.dtype), np.empty_like(Wt), np.empty_like(H)
     W_sk, Ht_sk = Wt.T.copy(), H.T.copy()
 
@@ -72,13 +73,16 @@ def _per_iteration(name, X, r):
     best = fastest(
         {
             "floor": floor,
-            "hals": lambda: solver.iterate(point),
-            "four sweeps": lambda: fast.iterate(fast_point),
+            "hals": lambda: solver.passes(batch, 0.0, _PASSES),
+            "four sweeps": lambda: fast.passes(fast_batch, 0.0, _PASSES),
             "scikit-learn": scikit_learn,
         },
         repeats=8 if X.size < 1e7 else 3,
-        contexts=dict.fromkeys(("hals", "four sweeps"), lambda: blas_for(data.blas_flops(r))),
+        contexts=dict.fromkeys(("floor", "hals", "four sweeps", "scikit-learn"), _one_thread),
     )
+    passes = _passes_in_a_row(data, r)
+    best["hals"] /= passes
+    best["four sweeps"] /= passes
     return {
         "data": name,
         "m": m,
@@ -91,20 +95,31 @@ def _per_iteration(name, X, r):
     }
 
 
-def _point(data, Wt, H):
+def _batch(data, Wt, H):
     """A batch of one start, with factors of its own."""
-    return Point(data, Wt[None].copy(), H[None].copy())
+    return Batch(Problem(data, FROBENIUS), Wt[None].copy(), H[None].copy())
 
 
 class _FourSweeps(HALS):
     """As the accelerated solver does it: four sweeps a cross product."""
 
-    def update_(self, point, F, G, C):
-        return hals_sweep_(F, G, C, 4)[:2]
+    n_sweeps = 4
+
+
+_PASSES = 20
+
+
+def _passes_in_a_row(data, r):
+    """How many passes of `_PASSES` are done in one call."""
+    return 1 if data.for_passes(r) is None else _PASSES
+
+
+def _one_thread():
+    return threadpool_limits(1, user_api="blas")
 
 
 def threads():
-    """What all cores bring with nothing set: an iteration and a whole fit, beside one thread."""
+    """The gain from all cores by default: an iteration and a whole fit, against one thread."""
     return [_threads(name, X, r) for name, X, r in [*dense_sets(), *more_sets(), *sparse_sets()]]
 
 
@@ -120,29 +135,25 @@ def _threads(name, X, r):
             np.dot(H, H.T, out=G)
             np.dot(Wt, Wt.T, out=G)
 
-    def one_thread():
-        return threadpool_limits(1, user_api="blas")
-
-    def usual():
-        return blas_for(data.blas_flops(r))
-
-    with one_thread():
-        points = [_point(wrap(X), Wt, H)]
-    points.append(_point(data, Wt, H))
-    solvers = [HALS(point) for point in points]
+    with _one_thread():
+        batches = [_batch(wrap(X), Wt, H)]
+    batches.append(_batch(data, Wt, H))
+    solvers = [HALS(batch) for batch in batches]
     iteration = fastest(
         {
             "floor": floor,
-            "one": lambda: solvers[0].iterate(points[0]),
-            "usual": lambda: solvers[1].iterate(points[1]),
+            "one": lambda: solvers[0].passes(batches[0], 0.0, _PASSES),
+            "usual": lambda: solvers[1].passes(batches[1], 0.0, _PASSES),
         },
-        contexts={"one": one_thread, "usual": usual},
+        contexts={"one": _one_thread, "usual": one_blas_thread},
     )
+    passes = _passes_in_a_row(data, r)
+    iteration |= {name: iteration[name] / passes for name in ("one", "usual")}
     whole = fastest(
         {name: lambda: nmf_merge(X, r, n_init=1) for name in ("one", "usual")},
         repeats=2,
         seconds=0.3,
-        contexts={"one": one_thread},
+        contexts={"one": _one_thread},
     )
     return {
         "data": name,
@@ -181,12 +192,11 @@ def _to_equal_error(name, X, r, init, seed, repeats=3):
     hals = nmf(X, r, solver="hals", init=(W0, H))
     peer_seconds, peer_error = _scikit_learn(X, W0, H, hals.n_iter)
     target = peer_error * (1 + 1e-6)
+    n_iter = _iterations_to(target, X, (W0, H))
     seconds = []
     for _ in range(repeats):
-        point = _point(wrap(X), Wt, H)
-        limits = Limits(max_iter=20_000, callback=lambda progress: progress.fitting_error <= target)
-        Loop(AcceleratedHALS, point, stage="final", tol=1e-7, limits=limits).run()
-        seconds.append(limits.elapsed())
+        ours = _accelerated(X, (W0, H), n_iter)
+        seconds.append(ours.seconds)
         again, _ = _scikit_learn(X, W0, H, hals.n_iter) if peer_seconds < 5 else (peer_seconds, 0)
         peer_seconds = min(peer_seconds, again)
     return {
@@ -197,9 +207,34 @@ def _to_equal_error(name, X, r, init, seed, repeats=3):
         "scikit-learn (s)": peer_seconds,
         "HALS (s)": hals.seconds,
         "accelerated (s)": min(seconds),
-        "reached": bool(point.fitting_errors()[0] <= target),
+        "reached": ours.fitting_error <= target,
         "times faster": peer_seconds / min(seconds),
     }
+
+
+def _iterations_to(target, X, factors):
+    """The fewest iterations of the accelerated solver that lead to a fitting error.
+
+    A callback only looks now and then: it gives a bound, below which is searched by halves, as the
+    error falls with every iteration.
+    """
+    found = nmf(
+        X, len(factors[1]), init=factors, tol=1e-7, max_iter=20_000,
+        callback=lambda progress: progress.fitting_error <= target,
+    )  # fmt: skip
+    too_few, enough = 0, found.n_iter
+    while enough - too_few > 1:
+        middle = (too_few + enough) // 2
+        if _accelerated(X, factors, middle).fitting_error <= target:
+            enough = middle
+        else:
+            too_few = middle
+    return enough
+
+
+def _accelerated(X, factors, n_iter):
+    """So many iterations of the accelerated solver, which is not watched meanwhile."""
+    return nmf(X, len(factors[1]), init=factors, tol=1e-7, max_iter=n_iter)
 
 
 def _scikit_learn(X, W0, H0, iterations):
@@ -261,15 +296,13 @@ def _sparse(name, X, r, iterations=200):
 
     best = fastest({"ours": ours, "scipy": scipys})
     peer_seconds, peer_error = _scikit_learn(X, W, H, iterations)
+    target = peer_error * (1 + 1e-6)
+    n_iter = _iterations_to(target, X, (W, H))
     tracemalloc.start()
-    point = _point(wrap(X), Wt, H)
-    limits = Limits(callback=lambda progress: progress.fitting_error <= peer_error * (1 + 1e-6))
-    Loop(AcceleratedHALS, point, stage="final", tol=1e-7, limits=limits).run()
+    _accelerated(X, (W, H), n_iter)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    point = _point(wrap(X), Wt, H)
-    limits = Limits(callback=lambda progress: progress.fitting_error <= peer_error * (1 + 1e-6))
-    Loop(AcceleratedHALS, point, stage="final", tol=1e-7, limits=limits).run()
+    ours = _accelerated(X, (W, H), n_iter)
     stored = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
     return {
         "data": f"{name} {X.format}",
@@ -277,9 +310,9 @@ def _sparse(name, X, r, iterations=200):
         "products (ms)": 1e3 * best["ours"],
         "SciPy / ours": best["scipy"] / best["ours"],
         "scikit-learn (s)": peer_seconds,
-        "accelerated (s)": limits.elapsed(),
-        "reached": bool(point.fitting_errors()[0] <= peer_error * (1 + 1e-6)),
-        "times faster": peer_seconds / limits.elapsed(),
+        "accelerated (s)": ours.seconds,
+        "reached": ours.fitting_error <= target,
+        "times faster": peer_seconds / ours.seconds,
         "extra memory / stored X": peak / stored,
     }
 
@@ -311,9 +344,9 @@ def _large_sparse(m, n, per_row):
 
 
 def _time_iteration(name, data, r):
-    point = _point(data, *INITS["random"](data, r, np.random.default_rng(0)))
-    solver = HALS(point)
-    best = fastest({"hals": lambda: solver.iterate(point)}, repeats=3)
+    batch = _batch(data, *INITS["random"](data, r, np.random.default_rng(0)))
+    solver = HALS(batch)
+    best = fastest({"hals": lambda: solver.iterate(batch)}, repeats=3)
     return {"data": name, "r": r, "iteration (ms)": 1e3 * best["hals"]}
 
 
@@ -338,7 +371,7 @@ def merge_alone():
 
 
 def single_precision():
-    """What float32 costs in final error and saves in time."""
+    """The cost of float32 in final error, and its gain in time."""
     rows = []
     for name, X, r in dense_sets():
         double, single = (nmf_merge(Y, r, n_init=1) for Y in (X, X.astype(np.float32)))

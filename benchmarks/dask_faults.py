@@ -16,7 +16,7 @@ import distributed
 import numpy as np
 
 from nmfmerge import nmf_merge
-from nmfmerge.data.shards.cluster import Cluster
+from nmfmerge.matrices.dask.cluster import Cluster
 
 ROWS, COLUMNS, R, CHUNK = 8_000, 40, 5, 500
 TOL = 1e-6
@@ -24,7 +24,7 @@ TOL = 1e-6
 
 @dataclass(frozen=True)
 class Disturbed:
-    """What became of a fit during which a worker was killed."""
+    """The outcome of a fit during which a worker was killed."""
 
     step: int  # at which it was killed
     finished: bool
@@ -91,7 +91,7 @@ def _cluster() -> Iterator[Any]:
 
 
 def _has_two(client: Any) -> bool:
-    """Wait for a nanny to start another worker; sometimes it does not, and all begin anew."""
+    """Wait for a nanny to start another worker; sometimes it does not, and all restart."""
     try:
         client.wait_for_workers(2, timeout=5)
     except TimeoutError:

@@ -7,19 +7,23 @@ from benchmarks.common import RESULTS, load
 
 ROOT = Path(__file__).parents[1]
 SOURCE = "src/nmfmerge"
-_ITERATING = ("kernels", "solvers", "data")
-_METHOD = (*_ITERATING, "init.py", "recover.py", "merge.py", "run.py", "beginning.py")
-# What each folder or file of results measures, in the package.
+_ITERATING = ("backends", "matrices", "solvers")
+_METHOD = (*_ITERATING, "losses", "method")
+# The parts of the package that each folder or file of results measures.
 MEASURES = {
     "cpu-2-cores": _ITERATING,
     "cpu-16-cores": _ITERATING,
+    "cores-2": _METHOD,
     "dask": _ITERATING,
     "gpu": _ITERATING,
     "starts": _METHOD,
     "solvers": _METHOD,
-    "path": (*_ITERATING, "rank_search.py", "recover.py", "merge.py"),
-    "rank_choice": ("assessment.py", "residual.py", "rank_search.py"),
-    "svd": ("data/svd.py",),
+    "path": (*_ITERATING, "losses", "ranks"),
+    "rank_choice": ("ranks", "results/assessment.py"),
+    "kl": _METHOD,
+    "missing": (*_METHOD, "inputs"),
+    "programs": (*_METHOD, "consensus", "jobs"),
+    "svd": ("matrices/svd.py",),
 }
 
 
@@ -46,5 +50,5 @@ def _git(*words):
 
 
 def remark(name):
-    """What a page says under a table whose code has changed since; nothing else."""
+    """The remark under a table whose code has changed since; empty otherwise."""
     return "; the code has changed since then" if is_stale(name) else ""

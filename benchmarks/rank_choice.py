@@ -15,7 +15,7 @@ from sklearn.metrics import silhouette_score
 from benchmarks.common import load, store
 from benchmarks.rank_sets import CHOSEN_ON, cases
 from nmfmerge import metrics, nmf, rank_path
-from nmfmerge.assessment import STABLE, Evidence, assess, last_bend, noise_floor
+from nmfmerge.results.assessment import STABLE, Evidence, assess, last_bend, noise_floor
 
 N_MAX = 20  # of every path, whatever the rank
 STARTS = 10  # random starts for each rank, for what people use now
@@ -40,7 +40,7 @@ def _key(row):
 
 
 def judge(kind, rank, what, seed, X):
-    """What our criteria look at on one data set, or what those over random starts say."""
+    """The evidence of our criteria on one data set, or the ranks of those over random starts."""
     warnings.simplefilter("ignore")
     print(kind, rank, what, seed, flush=True)
     row = {"kind": kind, "rank": rank, "what": what, "seed": seed}

@@ -30,16 +30,16 @@ def page(starts):
     return f"""# Benchmarks
 
 {environment["cpu"]}, {environment["cores"]} cores, {environment["blas"][0]} with
-{environment["threads"][0]} threads, Python {environment["python"]}, {versions}. Under each table stands when and at which
-commit it was measured, and whether the code that it measures has changed since. Times are the least of several turns,
-contenders alternating. Remake with `python -m benchmarks cpu`, `starts`, `gpu`, `solvers` and then `report`;
+{environment["threads"][0]} threads, Python {environment["python"]}, {versions}. Under each table are the date and the
+commit of the measurement, and whether the measured code has changed since. Times are the minimum of several rounds,
+with contenders alternating. Remake with `python -m benchmarks cpu`, `cores`, `starts`, `gpu`, `solvers` and then `report`;
 `python -m benchmarks quick` is a two-minute check on generated data.
 
 ## To equal error
 
 Plain HALS runs from a start until no component moves by more than 1e-4; scikit-learn's coordinate descent
-(`NMF(solver="cd", tol=0)`) runs as many iterations from the same start and ends at the same error, for its
-iterates are the same. How long does the accelerated solver take to that error? Where it converges to another
+(`NMF(solver="cd", tol=0)`) runs as many iterations from the same start and reaches the same error, because its
+iterates are the same. How long does the accelerated solver take to reach that error? If it converges to another
 local optimum that is higher (*reached* False, open circles), the time is that of its whole run. Lines are
 geometric means.
 
@@ -49,13 +49,13 @@ geometric means.
 
 ## One iteration
 
-The floor is what an iteration cannot do without: two cross products and two Grams in BLAS.
+The floor is the minimum work of an iteration: two cross products and two Grams in BLAS. All are on one thread.
 
 {part("per_iteration")}
 
 ## NMF-Merge against plain HALS
 
-Both from NNDSVD, `nmf_merge` with `n_init=1`, other settings as they are by default.
+Both from NNDSVD, `nmf_merge` with `n_init=1`, other settings at their defaults.
 
 {part("merge_pipeline")}
 
@@ -63,19 +63,20 @@ Both from NNDSVD, `nmf_merge` with `n_init=1`, other settings as they are by def
 
 Fitting error in percent (mean ± standard deviation over random starts) of plain and accelerated HALS, in `nmf`
 and in `nmf_merge`, `tol` = 1e-4. The accelerated solver is plain HALS until components move by less than 1e-2,
-so in `nmf_merge` with its default tolerances it is at work in the final stage only. These runs are of commit
-{starts["environment"]["commit"]}, and other work ran beside them: trust their errors, and the tables above for times.
+so in `nmf_merge` with its default tolerances it matters in the final stage only. These runs are of commit
+{starts["environment"]["commit"]}, on a busy machine: use their errors, and the tables above for times.
 
 {solvers.table(starts["runs"])}
 
 Over all data sets, the mean error of the accelerated `nmf` is between {low:+.4f} and {high:+.4f} percentage
-points of plain HALS's, which is within its standard error or below; and it is faster everywhere. Therefore it
+points of plain HALS's, which is within its standard error or below; and it is faster on all of them. Therefore it
 is the default of `nmf`, `nmf_merge` and `NMFMerge`.
 
 ## Threads
 
-BLAS gets a part of the cores for the time of a fit, by the size of its products; kernels and sparse products have
-threads of their own. An iteration of HALS and a whole `nmf_merge`, with nothing set by the user and with one thread.
+During a fit BLAS has one thread, whose bits do not depend on others. Parts of long products, and of sweeps over many
+columns, are shared with threads of our own that are idle; short iterations are one compiled call on one thread. An
+iteration of HALS and a whole `nmf_merge` from one start, with default threads and with one thread.
 The floor is four BLAS products with all threads; for sparse data, the two sparse products.
 
 {part("threads")}
@@ -84,9 +85,10 @@ The floor is four BLAS products with all threads; for sparse data, the two spars
 
 ## Several starts
 
-Twenty starts of `nmf_merge` carried through together (`n_init=20`) and one by one; the errors of both agree.
+`nmf_merge` from many random starts, on one thread and on all cores. Each start goes through all stages by itself, in a
+thread where one is idle, and has the same bits on any number of them.
 
-{stored("starts/batched")}
+{stored("cores-2/starts")}
 
 The default, the best of four starts, against one start of scikit-learn's `NMF`: with enough iterations
 (`max_iter=10_000`), and with its default of 200, where it may stop before it has converged. An error ratio above 1 means
@@ -94,28 +96,35 @@ that ours is higher.
 
 {stored("starts/default")}
 
-The same default beside as many busy processes as the machine has cores, and processor time beside wall time:
+## On a busy machine
 
-{stored("starts/busy")}
+A fit on one thread, on all cores, and while every core of the machine runs another process, with processor time beside
+wall time:
+
+{stored("cores-2/busy")}
+
+Eight processes that fit at the same time:
+
+{stored("cores-2/at_once")}
 
 ## On a GPU
 
-All of the paper's figure (a): standard NMF and NMF-Merge from 200 random starts of each data set, float64, in seconds.
+The paper's whole figure (a): standard NMF and NMF-Merge from 200 random starts of each data set, float64, in seconds.
 The first call of a process compiles kernels.
 
 {stored("gpu/figure_a")}
 
-One iteration of the accelerated solver, with four sweeps over each factor, 200 starts, in milliseconds, and the parts of
-it measured alone.
+One iteration of the accelerated solver, with four sweeps over each factor, 200 starts, in milliseconds, and its
+parts measured alone.
 
 {stored("gpu/iteration")}
 
 One iteration on 100,000 × 20,000 dense float32, r = 64, against its two cross products, in milliseconds. With TF32 the
-error it comes to in the same iterations is higher.
+error after the same iterations is higher.
 
 {stored("gpu/large_iteration")}
 
-How far factors are apart after 100 iterations from the same start, relative to the largest entry of each component.
+The difference of the factors after 100 iterations from the same start, relative to the largest entry of each component.
 
 {stored("gpu/agreement")}
 
@@ -147,30 +156,86 @@ Time to the error of 200 iterations of scikit-learn, from a random start.
 
 ## Memory
 
-Peak of what NumPy allocates beside X, in units of W and H together; X is never copied.
+Peak of NumPy's allocations without X, in units of W and H together; X is never copied.
 
 {part("memory")}
 
 ## First call
 
 {part("first_call")}
-{path.section()}{svd.section()}"""
+{on_kl()}{on_missing()}{on_programs()}{path.section()}{svd.section()}"""
+
+
+KL = {
+    "to_equal_loss": 'Time of scikit-learn\'s `NMF(solver="mu")` divided by the time that ours takes to reach its loss, '
+    "from the\nsame random start, one thread each; medians over starts. *reached* counts the starts from which ours got "
+    "there.",
+    "merging": "`nmf_merge` against `nmf` from the same random starts, `tol` = 1e-4: error in percent of the deviance, "
+    "starts from\nwhich merging is more than 0.1 % lower or higher, and CPU time.",
+    "both_losses": "`nmf_merge` by either loss on generated counts of mutations: cosine of the signature that is "
+    "recovered worst.",
+    "corpus": "A generated corpus of the shape of 20 Newsgroups, r = 10: an iteration, and a fit to `tol` = 1e-4.",
+}
+
+
+def on_kl():
+    """The parts of the benchmark of Kullback–Leibler that are stored."""
+    parts = {name: stored(f"kl/{name}") for name in KL}
+    text = "\n\n".join(f"{KL[name]}\n\n{table}" for name, table in parts.items() if table)
+    head = "\n## The Kullback–Leibler loss\n\nRemake with `python -m benchmarks kl`.\n\n"
+    return f"{head}{text}\n" if text else ""
+
+
+MISSING = {
+    "time": "`nmf` with a tenth of the entries missing, and of the whole data, from the same random starts. The fits "
+    "end in\ndifferent optima after different numbers of iterations; errors are of the observed entries.",
+    "ratings": "Generated ratings in the shape of MovieLens 100k (943 × 1682, 1.5 % rated), r = 10: error of ratings "
+    "that no fit\nhas seen, where what is not rated is missing, and where it counts as zero.",
+}
+
+
+def on_missing():
+    """The benchmark of missing values, where it is stored."""
+    parts = {name: stored(f"missing/{name}") for name in MISSING}
+    text = "\n\n".join(f"{MISSING[name]}\n\n{table}" for name, table in parts.items() if table)
+    head = "\n## Missing values\n\nRemake with `python -m benchmarks missing`.\n\n"
+    return f"{head}{text}\n" if text else ""
+
+
+def on_programs():
+    """The benchmark of gene programmes, where it is stored."""
+    content = load("programs")
+    if content is None:
+        return ""
+    ranks, n_fits = content["ranks"], content["n_fits"]
+    stable, ours = (
+        sum(row[name] for row in content["matched"]) for name in ("stable in cNMF", "of these ours")
+    )
+    return f"""
+## Gene programmes
+
+The whole job on 2,700 blood cells (pbmc3k), beside cNMF: {n_fits} fits at each of the ranks {ranks}, in seconds. Of the
+{stable} programmes that cNMF finds stably, {ours} are among ours, with a cosine of at least 0.95. Remake with
+`python -m benchmarks programs {ranks} {n_fits}`.
+
+{stored("programs")}
+"""
 
 
 DASK = {
     "iterations": "An iteration with r = 20 on 200,000 × 500 dense values and on 500,000 × 2,000 with 10⁷ stored "
     "values, float64, against\nthe same iteration in memory on one thread, in milliseconds. CPU is that of client, "
     "scheduler and workers together.",
-    "overhead": "A tiny problem (6,400 × 40, r = 4) in 64 chunks: what an iteration costs beside the arithmetic.",
+    "overhead": "A tiny problem (6,400 × 40, r = 4) in 64 chunks: the overhead of an iteration.",
     "streaming": "4 GB of Zarr (float32, not compressed, chunks of 20 MB; the machine has it in its cache) through "
     "two workers\nwith a memory limit of 1 GB, r = 20, plain HALS.",
-    "factors": "Memory that a fit in threads takes beside X, in units of its long factor "
+    "factors": "Memory of a fit in threads, without X, in units of its long factor "
     "(1,000,000 × 12, r = 10, k = 2).",
-    "agreement": "The whole of `nmf_merge` with its defaults, in eight chunks, against the same in memory.",
-    "growth": "Tasks that the scheduler knows of, during a fit of 500 iterations.",
-    "on_paper": "CPU time of a pass over a chunk of a large sparse problem, float32, and what the whole would take "
+    "agreement": "`nmf_merge` with its defaults, in eight chunks, against the same fit in memory.",
+    "growth": "Tasks known to the scheduler during a fit of 500 iterations.",
+    "on_paper": "CPU time of a pass over a chunk of a large sparse problem, float32, and an estimate for the whole "
     "on many\ncores.",
-    "faults": "Fits during which one of the two workers is killed (`kill -9`) at a random step, against one that nothing happened to.",
+    "faults": "Fits during which one of the two workers is killed (`kill -9`) at a random step, against an undisturbed fit.",
 }
 
 

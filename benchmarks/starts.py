@@ -1,8 +1,5 @@
-"""Several starts: batched or one by one, the default against scikit-learn's, a busy machine."""
+"""The default, the best of four starts, against scikit-learn's."""
 
-import os
-import subprocess
-import sys
 import time
 import warnings
 
@@ -10,46 +7,14 @@ import numpy as np
 from sklearn.decomposition import NMF
 
 from benchmarks.common import print_rows, run_parts
-from nmfmerge import metrics, nmf, nmf_merge
-from nmfmerge.datasets import lcms_like
+from nmfmerge import metrics, nmf_merge
 from reproduce.sets import REAL, SETS, matrix
-
-N_INIT = 20
-SMALL = ("mhll", "wt15", "ko15", "pf1")
 
 
 def main(*names):
-    """Run both parts, or those named, print them, and store each."""
+    """Run the part, print it, and store it."""
     warnings.simplefilter("ignore")
-    run_parts((batched, default, busy), names, "starts")
-
-
-def batched(repeats=3):
-    """Twenty starts at once and one by one, in seconds; the errors of both must agree."""
-    rows = []
-    for name in SMALL:
-        X, r = matrix(name), SETS[name].rank
-        seeds = [start.seed for start in nmf_merge(X, r, n_init=N_INIT).starts]
-
-        def together():
-            return [start.fitting_error for start in nmf_merge(X, r, n_init=N_INIT).starts]  # noqa: B023
-
-        def one_by_one():
-            merged = [
-                nmf_merge(X, r, n_init=1, init="random", random_state=seed)  # noqa: B023
-                for seed in seeds[1:]  # noqa: B023
-            ]
-            return [found.fitting_error for found in (nmf(X, r), *merged)]  # noqa: B023
-
-        seconds, errors = _by_turns({"together": together, "alone": one_by_one}, repeats)
-        difference = np.abs(np.divide(errors["together"], errors["alone"]) - 1).max()
-        rows.append({
-            "data": name, "components": r, "together": seconds["together"],
-            "one by one": seconds["alone"], "ratio": seconds["together"] / seconds["alone"],
-            "largest difference of errors": float(difference),
-        })  # fmt: skip
-        print_rows(rows[-1:])
-    return rows
+    run_parts((default,), names, "starts")
 
 
 def default(repeats=2):
@@ -79,32 +44,6 @@ def default(repeats=2):
         })  # fmt: skip
         print_rows(rows[-1:])
     return rows
-
-
-def busy(repeats=5):
-    """A fit alone and beside busy processes, in wall and processor seconds; medians."""
-    X = lcms_like().X
-    rows = []
-    for n_init in (1, 4, 32):
-        nmf_merge(X, 17, n_init=n_init)
-        row = {"data": "generated LC-MS run, 400 × 600, r = 17", "starts": n_init}
-        for name, n_busy in (("alone", 0), ("busy", os.cpu_count())):
-            loops = [subprocess.Popen([sys.executable, "-c", "while 1: 0"]) for _ in range(n_busy)]
-            try:
-                taken = [_timed(X, n_init) for _ in range(repeats)]
-            finally:
-                for loop in loops:
-                    loop.kill()
-            wall, processor = np.median(taken, axis=0).tolist()
-            row |= {f"{name} (s)": wall, f"{name}, processor (s)": processor}
-        rows.append(row)
-    return rows
-
-
-def _timed(X, n_init):
-    began = time.perf_counter(), time.process_time()
-    nmf_merge(X, 17, n_init=n_init)
-    return time.perf_counter() - began[0], time.process_time() - began[1]
 
 
 def _ratio(ours, theirs):

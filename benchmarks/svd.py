@@ -10,8 +10,8 @@ from scipy.sparse.linalg import LinearOperator, eigsh, svds
 
 from benchmarks.common import DENSE, environment, has_real_data, load, sparse_sets, store
 from nmfmerge import nmf, nmf_merge
-from nmfmerge.data import DataMatrix, wrap
-from nmfmerge.data.svd import TOLERANCE, truncated_svd
+from nmfmerge.matrices import DataMatrix, wrap
+from nmfmerge.matrices.svd import TOLERANCE, truncated_svd
 
 
 class Counted:
@@ -135,7 +135,7 @@ def hard_cases():
 
 
 def is_right(X, r, U, s, Vt):
-    """Residuals, σ against LAPACK and orthogonality, as tests/data/test_svd.py asks them."""
+    """Residuals, σ against LAPACK and orthogonality, as tests/matrices/test_svd.py asks them."""
     if X.shape[1] > X.shape[0]:
         X = X.T
     noise = 10 * np.sqrt(len(X)) * np.finfo(X.dtype).eps

@@ -74,3 +74,12 @@ html_theme_options = {
         "color-brand-content": "#f2889a",
     },
 }
+
+
+def setup(app):
+    """Leave out methods that scikit-learn gives every estimator: they refer to its own pages."""
+
+    def skip(app, what, name, *rest):
+        return True if name.startswith("set_") and name.endswith("_request") else None
+
+    app.connect("autodoc-skip-member", skip)

@@ -23,7 +23,10 @@ OF_ALL = {
 def main(arguments: list[str] | None = None) -> int:
     """Make the missing runs, then the page."""
     began = time.monotonic()
-    given = _parser().parse_args(arguments)
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    if given.compare and given.name != "table2":
+        parser.error("--compare goes with 'table2'")
     from reproduce.store import Store  # after parsing, so that --help does not wait for it
 
     names = NAMES if given.name in OF_ALL else (given.name,)
@@ -34,6 +37,9 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if given.taken_in:
             print(f"{store.take_in(given.taken_in)} runs taken in", file=sys.stderr)
+        if given.compare:
+            print(experiments["table2"].compare(store, chosen["table2"]))
+            return 0
         if given.name == "plan":
             return _show_plan(experiments, chosen, plans, store, given.device)
         if not given.stored:
@@ -126,12 +132,13 @@ def _show_plan(
 
 
 def _write(experiments: dict[str, ModuleType], chosen: dict, plans: dict, store, given) -> None:
-    from reproduce.page import write
+    from reproduce.page import kept, write
     from reproduce.results import opening, summary
 
     sections = [experiment.report(store, chosen[name]) for name, experiment in experiments.items()]
     if given.name == "all":
         page = (given.output or HERE) / "RESULTS.md"
+        sections = [part if part.pieces else kept(page, part.title) for part in sections]
         head = opening(store, [run for plan in plans.values() for run in plan])
         write(page, [summary(sections), *sections], head)
     else:
@@ -165,13 +172,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--jobs", type=_positive, default=os.cpu_count(),
                         help="processes, each of one thread (default: one a core); runs of 'timing' are always made alone")  # fmt: skip
     parser.add_argument("--device",
-                        help="make only the random starts of HALS and MU, many at once on this device, such as cuda; "
-                        "their times do not count; with 'plan', show them")  # fmt: skip
+                        help="make only runs whose errors count, all starts of a cell at once on this device, such as cuda; "
+                        "they have no times; with 'plan', show them")  # fmt: skip
     parser.add_argument(
         "--minutes",
         type=float,
         help="stop making runs after so many minutes (default: when all are made)",
     )
+    parser.add_argument("--compare", action="store_true",
+                        help="with 'table2': print stored values beside the paper's and count agreements")  # fmt: skip
     parser.add_argument("--stored", action="store_true", help="run nothing; use what is stored")
     parser.add_argument(
         "--store", type=Path, default=HERE / "runs.sqlite", help="file of the stored runs"

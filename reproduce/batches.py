@@ -1,4 +1,4 @@
-"""Making runs on a device: all random starts of a kind at once, stored as single runs.
+"""Making runs on a device: all starts of a kind at once, stored as single runs.
 
 A batch starts from the factors that each run would start from alone, so it gives their solutions, to
 rounding. It does not give the time of a single run: sections on time leave these runs out.
@@ -15,24 +15,26 @@ import numpy as np
 
 from benchmarks.common import environment
 from nmfmerge import nmf, nmf_merge
-from nmfmerge.data import DataMatrix
-from nmfmerge.result import Status
-from nmfmerge.tensors import on_device, to_numpy
-from nmfmerge.validation import check_X
+from nmfmerge.inputs.check import check_X
+from nmfmerge.inputs.tensors import on_device, to_numpy
+from nmfmerge.matrices import DataMatrix
+from nmfmerge.solvers.history import Status
 from reproduce.one_run import MAX_ITER, Made, first_factors, record_of_batch
+from reproduce.paper import SOLVERS
 from reproduce.perform import missing, with_what_they_go_on_from
-from reproduce.runs import ON_DEVICES, Run
+from reproduce.runs import Run
 from reproduce.sets import SETS, matrix
 from reproduce.store import Store
 
-ARRAYS = 12  # of the size of a start's factors that a batch has in memory, with products and copies
+ARRAYS = 16  # of the size of a start's factors that a batch has in memory, with products and copies
 USABLE = 0.5  # of the memory of a device
+SHOWN = 200  # runs from one line on progress to the next
 HOST_BYTES = 2**31  # that a batch may take where it shares the memory of the processor
 
 
 def can_make(run: Run) -> bool:
-    """Whether a run is one start of a batch: random, by a solver that works on a device."""
-    return run.method in ("nmf", "merge") and run.init == "random" and run.solver in ON_DEVICES
+    """True if a run can be one start of a batch: by a solver of the paper, whose error counts."""
+    return run.method in ("nmf", "merge") and run.solver in SOLVERS
 
 
 def perform_on_device(
@@ -47,13 +49,13 @@ def perform_on_device(
 
     Parameters
     ----------
-    runs : the runs, the most valuable first; of all, those on large data are made first.
+    runs : the runs; they are made in the order of `to_make`.
     store : where those made are kept.
     device : str
         A device of PyTorch; "cpu" for batches in NumPy.
     keep_W : the runs whose W is kept.
     until : float
-        A moment of `time.monotonic` when to stop. The batch that has not ended then is given up.
+        A moment of `time.monotonic` when to stop. Of the batch that has not ended then, what has converged is kept.
     """
     wanted = to_make(runs, store, keep_W)
     if not wanted:
@@ -66,6 +68,11 @@ def perform_on_device(
         if run in left:
             left.remove(run)
             store.put(run, made.record, machine, made.W if run in keep_W else None)
+            if not (len(wanted) - len(left)) % SHOWN:
+                minutes = (time.monotonic() - began) / 60
+                print(
+                    f"[{len(wanted) - len(left)}/{len(wanted)}] {minutes:.1f} min", file=sys.stderr
+                )
     took = time.monotonic() - began
     print(f"{len(wanted) - len(left)} runs made in {took:.0f} s", file=sys.stderr)
     if left:
@@ -74,9 +81,30 @@ def perform_on_device(
 
 
 def to_make(runs: Iterable[Run], store: Store, keep_W: Collection[Run] = ()) -> list[Run]:
-    """The runs that a device can make and that are not stored yet, those on large data first."""
+    """The runs that a device can make and that are not stored yet, the most valuable first.
+
+    Cells of Table II come first, small data before large, then other tolerances and other ranks;
+    those that take longest come last: MU, then ALSPGrad, on large data. Runs that go on from one another
+    stay together, also with other numbers of extra components.
+    """
     possible = missing(filter(can_make, runs), store, keep_W=keep_W)
-    return sorted(possible, key=lambda run: not SETS[run.data].large)
+    first: dict[tuple, int] = {}
+    for i, run in enumerate(possible):
+        first.setdefault((run.data, run.rank, run.solver), i)
+
+    def place(run: Run) -> tuple:
+        return _round(run), SETS[run.data].large, first[run.data, run.rank, run.solver]
+
+    return sorted(possible, key=place)
+
+
+def _round(run: Run) -> int:
+    known = SETS[run.data]
+    if run.rank != known.rank:
+        return 2
+    if run.method == "merge" and run.goes_on_from is None:
+        return 1
+    return {"mu": 3, "alspgrad": 4}.get(run.solver, 0) if known.large else 0
 
 
 def show_batches(
@@ -120,11 +148,10 @@ def _made_in_batches(wanted: list[Run], device: str, until: float) -> Iterator[t
         name = batch[0].data
         if name not in placed:
             placed[name] = check_X(matrix(name), device)
+        # In the batch that is cut off, and after it, some have nothing to go on from.
+        batch = [run for run in batch if run.goes_on_from is None or run.goes_on_from in ended]
         sources = [ended[run.goes_on_from] for run in batch if run.goes_on_from]
-        made = make_batch(batch, placed[name], sources, until)
-        if made is None:
-            return
-        for run, one in zip(batch, made, strict=True):
+        for run, one in make_batch(batch, placed[name], sources, until):
             if followers[run]:
                 ended[run] = one
             if run.goes_on_from:
@@ -161,16 +188,16 @@ def _memory(device: str) -> float:
 
 def make_batch(
     runs: list[Run], data: DataMatrix, sources: list[Made], until: float = float("inf")
-) -> list[Made] | None:
-    """Make runs of one kind together; None if they do not end in time.
+) -> list[tuple[Run, Made]]:
+    """Make runs of one kind together; those that end in time, with what was made of them.
 
     ``sources`` are what was made of the runs which they go on from, if any.
     """
     left, began = until - time.monotonic(), time.monotonic()
-    if left <= 0:
-        return None
+    if left <= 0 or not runs:
+        return []
     run = runs[0]
-    options = {"solver": run.solver, "tol": run.tol, "max_iter": MAX_ITER, "keep_all": True,
+    options = {"solver": run.solver, "tol": run.tol, "max_iter": MAX_ITER, "return_all": True,
                "max_time": None if until == float("inf") else left}  # fmt: skip
     options["init"] = [(one.W, one.H) for one in sources] or [
         first_factors(run, data) for run in runs
@@ -183,20 +210,16 @@ def make_batch(
             result = nmf_merge(
                 data, run.rank, n_extra=run.extra, tol_intermediate=run.loose, **options
             )
-    if result.status is Status.MAX_TIME:
-        return None
     batch = {"starts": len(runs), "seconds": time.monotonic() - began}
-    made = [
-        Made(
-            record_of_batch(solution, batch, sources[i].record if sources else None),
-            to_numpy(solution.W),
-            to_numpy(solution.H),
-        )
-        for i, solution in enumerate(result.solutions or (result,))
-    ]
-    errors = [one.record["error"] for one in made]
+    made = []
+    for i, solution in enumerate(result.solutions or (result,)):
+        if solution.status is not Status.MAX_TIME:
+            record = record_of_batch(solution, batch, sources[i].record if sources else None)
+            one = Made(record, to_numpy(solution.W), to_numpy(solution.H))
+            made.append((runs[i], one))
+    errors = [one.record["error"] for _, one in made] or [np.nan]
     print(
-        f"{batch['seconds']:.1f} s  {run} and {len(runs) - 1} other starts: "
+        f"{batch['seconds']:.1f} s  {run} and {len(runs) - 1} other starts, {len(made)} in time: "
         f"{np.mean(errors):.5g} ± {np.std(errors):.2g} %",
         file=sys.stderr,
     )

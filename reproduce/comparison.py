@@ -10,7 +10,7 @@ from reproduce.sets import GAINING, SETS
 from reproduce.store import Store
 
 TITLE = "Better local optima: standard NMF against NMF-Merge"
-STARTS_PER_RANK = {"small": 20, "large": 4}
+STARTS_PER_RANK = 20
 LEAST_MARGIN = 2e-3  # of the error: differences far below it are no differences
 
 
@@ -27,7 +27,7 @@ def plan(options: Options) -> list[Run]:
 
 def rank_pairs(options: Options, data: str) -> list[Pair]:
     """A few random starts at each of the paper's ranks, start by start."""
-    seeds = options.seeds(data, STARTS_PER_RANK["small"], STARTS_PER_RANK["large"])
+    seeds = options.seeds(data, STARTS_PER_RANK, STARTS_PER_RANK)
     return [
         both
         for seed in seeds

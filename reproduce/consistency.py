@@ -219,7 +219,7 @@ def _claims(found: dict) -> list[Claim]:
         if all(method.same_error.size for method in both)
     }
 
-    def told(cases, of):
+    def listed(cases, of):
         return ", ".join(
             f"{SETS[data].title} {of(standard)} → {of(merge)}"
             for data, (standard, merge) in cases.items()
@@ -240,7 +240,7 @@ def _claims(found: dict) -> list[Claim]:
                     for standard, merge in unsettled.values()
                 ]
             ),
-            f"pairs of starts in the same space (mismatch below {SAME_SPACE:g}): {told(separable, share)}",
+            f"pairs of starts in the same space (mismatch below {SAME_SPACE:g}): {listed(separable, share)}",
         ),
         Claim(
             "On the faces consistency is about the same.",
@@ -250,12 +250,12 @@ def _claims(found: dict) -> list[Claim]:
                     for s, m in faces.values()
                 ]
             ),
-            f"median subspace mismatch {told(faces, lambda method: _number(np.median(method.subspace)))}",
+            f"median subspace mismatch {listed(faces, lambda method: _number(np.median(method.subspace)))}",
         ),
         Claim(
             "Among equally good fits, NMF-Merge's differ less from a permutation on LC-MS and audio.",
             Verdict.of([permutation(m) < permutation(s) for s, m in comparable.values()]),
-            f"median permutation mismatch {told(comparable, lambda method: _number(permutation(method)))}",
+            f"median permutation mismatch {listed(comparable, lambda method: _number(permutation(method)))}",
         ),
     ]
 

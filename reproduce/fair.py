@@ -179,7 +179,7 @@ def _percent(value: float) -> str:
 
 
 def _judge(errors: np.ndarray, alternatives: list[float]) -> str:
-    """Whether a mean error beats the best alternative: better, level, worse."""
+    """Compare a mean error with the best alternative: better, level or worse."""
     mean, best = float(errors.mean()), min(alternatives)
     if max(mean, best) < EXACT or abs(mean - best) <= TIE * best:
         return "level"

@@ -9,9 +9,9 @@ from sklearn.decomposition import NMF
 
 import nmfmerge
 from nmfmerge import metrics, nmf, nmf_merge
-from nmfmerge.data import DataMatrix
-from nmfmerge.init import INITS
-from nmfmerge.validation import check_X
+from nmfmerge.inputs.check import check_X
+from nmfmerge.matrices import DataMatrix
+from nmfmerge.method.init import INITS
 from reproduce.runs import Run
 from reproduce.sets import matrix
 

@@ -1,6 +1,7 @@
-"""What an experiment hands in (a `Section`), and how sections become pages."""
+"""The output of an experiment (a `Section`), and how sections become pages."""
 
 import io
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
@@ -110,6 +111,23 @@ class Section:
                 for claim in self.claims
             ))  # fmt: skip
         return "\n\n".join(parts) + "\n"
+
+
+_KEPT = "*Of an earlier version of this page: the runs of this section are not among those counted above.*"
+_CLAIM = re.compile(r"^- \*(.+?)\* \*\*(.+?)\*\*: (.+)$")
+
+
+def kept(page: Path, title: str) -> Section:
+    """A section as it stands on a page that was written before; an empty one if there is none."""
+    text = page.read_text(encoding="utf-8") if page.exists() else ""
+    body = text.partition(f"## {title}\n")[2].partition("\n## ")[0]
+    section = Section(title)
+    if lines := [line for line in body.strip().splitlines() if line != _KEPT]:
+        found = [_CLAIM.match(line) for line in lines]
+        section.claims = [Claim(m[1], Verdict(m[2].lower()), m[3]) for m in found if m]
+        rest = "\n".join(line for line, m in zip(lines, found, strict=True) if m is None)
+        section.pieces = [_KEPT, rest.strip()]
+    return section
 
 
 def write(path: Path, sections: list[Section], opening: str = "") -> None:

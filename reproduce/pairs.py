@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reproduce.runs import ON_DEVICES, Run, pair
+from reproduce.runs import Run, pair
 from reproduce.sets import SETS
 from reproduce.store import Store
 
@@ -16,7 +16,7 @@ Pair = tuple[Run, Run]
 
 @dataclass(frozen=True)
 class Options:
-    """What the user asked for: data sets, and a number of random starts other than the usual."""
+    """The options of the user: data sets, and a number of random starts other than the usual."""
 
     data: tuple[str, ...]
     starts: int | None = None
@@ -33,9 +33,8 @@ def random_pairs(data: str, seeds: range, **settings) -> list[Pair]:
 
 
 def solver_pairs(options: Options, data: str, solver: str = "hals") -> list[Pair]:
-    """The random starts of a solver at the paper's rank: few on large data where no device can help."""
-    large = 200 if solver in ON_DEVICES else 20
-    return random_pairs(data, options.seeds(data, large=large), solver=solver)
+    """The random starts of a solver at the paper's rank."""
+    return random_pairs(data, options.seeds(data), solver=solver)
 
 
 def deterministic_pairs(data: str, **settings) -> list[Pair]:

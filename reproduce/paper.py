@@ -1,4 +1,4 @@
-"""What the paper reports (Guo & Holy, NMF-Merge): its tables, as data."""
+"""The tables of the paper (Guo & Holy, NMF-Merge), as data."""
 
 SOLVERS = {"hals": "HALS", "gcd": "GCD", "alspgrad": "ALSPGrad", "mu": "MU"}
 INITS = {

@@ -78,7 +78,7 @@ def perform(
 def missing(
     runs: Iterable[Run], store: Store, jobs: int | None = None, keep_W: Collection[Run] = ()
 ) -> list[Run]:
-    """The runs that are not stored as they are wanted: with one job made alone, some with W."""
+    """The runs that are not stored in the required form: made alone if there is one job, some with W."""
     return [
         run
         for run in dict.fromkeys(runs)
@@ -196,7 +196,7 @@ def _begin_worker() -> None:
 
 
 def _end_with_parent() -> None:
-    """End when the process that began this one is killed; nobody would take what it makes."""
+    """End when the process that began this one is killed; its results would be lost."""
     parent_process().join()
     os._exit(1)
 
@@ -216,7 +216,7 @@ def _compile_kernels(runs: list[Run]) -> None:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Tell the libraries that processes begun from here will load to use one thread."""
+    """Set the libraries of new processes to one thread."""
     names = [f"{name}_NUM_THREADS" for name in ("OMP", "OPENBLAS", "MKL", "VECLIB_MAXIMUM")]
     before = {name: os.environ.get(name) for name in names}
     os.environ.update(dict.fromkeys(names, "1"))

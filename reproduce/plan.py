@@ -16,7 +16,7 @@ def in_order(runs: Iterable[Run]) -> list[Run]:
     Every cell of every table gets its deterministic starts and a few random ones, then 20, then the
     rest; each time small data first, seed by seed, so that all cells grow alike. Projected gradients
     on large data take ten times as long as anything else. Their first start comes before all else on
-    large data, as it is the last to end; a few more when the other cells have 20, then 20. More than
+    large data, because it ends last; a few more when the other cells have 20, then 20. More than
     20 starts on large data, best made on a device, come last.
     """
     unique = list(dict.fromkeys(runs))

@@ -1,4 +1,4 @@
-"""What RESULTS.md says before the experiments: how the numbers were made, and all verdicts."""
+"""The head of RESULTS.md: how the numbers were made, and all verdicts."""
 
 from collections import Counter
 

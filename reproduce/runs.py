@@ -1,4 +1,4 @@
-"""What a run is: its settings, the run it goes on from, and the identity it is stored under."""
+"""A run: its settings, the run it continues, and the identity it is stored under."""
 
 import hashlib
 import json
@@ -14,11 +14,9 @@ from reproduce.sets import SETS, matrix
 # Version of what each solver computes. Raise it by one, by hand, when a change of the package alters
 # the numbers of its runs: its kernel or step rule, or for all solvers the starts, the truncated SVD,
 # recovery, the merge or the stop rule. Rounding and speed are no reason, nor are words and names.
-# It is a number that somebody decides on because whatever is computed or hashed changes without need:
+# It is set by hand because whatever is computed or hashed changes without need:
 # the last digits with the compiler, the source files with every comment; and hours of runs with it.
 NUMERICS = {"hals": 1, "accelerated": 1, "gcd": 1, "alspgrad": 1, "mu": 1}
-
-ON_DEVICES = ("hals", "mu")  # of the paper's solvers, those that can make many starts on a GPU
 
 
 @dataclass(frozen=True)
@@ -40,12 +38,12 @@ class Run:
 
     @property
     def start(self) -> tuple:
-        """What runs from the same start have in common."""
+        """The settings shared by runs from the same start."""
         return self.data, self.rank, self.solver, self.init, self.seed
 
     @property
     def kind(self) -> tuple:
-        """What runs that take about the same time have in common."""
+        """The settings shared by runs that take about the same time."""
         return self.data, self.method, self.rank, self.extra, self.solver, self.tol, self.loose
 
     def standard(self) -> "Run":

@@ -32,7 +32,7 @@ class Store:
     """Records of runs by their identity, and W of those whose components are compared.
 
     A record holds the fitting error, seconds, iterations and stages, and the machine it was made on. A
-    run that was made alone on its machine is kept beside one made among others: only its times tell
+    run that was made alone on its machine is kept beside one made among others: only its times count
     about speed, and it alone has a trace of the error against time.
     """
 
@@ -49,7 +49,7 @@ class Store:
         self._base.close()
 
     def has(self, run: Run, *, alone: bool = False, factors: bool = False) -> bool:
-        """Whether a run was made: if asked, alone on its machine, or with its W kept."""
+        """True if a run was made; optionally alone on its machine, or with its W kept."""
         name = identity(run)
         query = f"SELECT 1 FROM runs WHERE identity = ?{' AND alone' if alone else ''}"
         if not self._base.execute(query, (name,)).fetchone():

@@ -1,5 +1,7 @@
 """Table II: four solvers, four initialisations, six data sets; standard NMF / NMF-Merge."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from reproduce import paper
@@ -42,12 +44,7 @@ def report(store: Store, options: Options) -> Section:
         "The paper's LCMS1 and LCMS2 are not to be had; two other LC-MS runs of the same size stand in for them, "
         "so those two columns can be compared in kind only."
     )
-    cells = {
-        (solver, init, data): Outcomes.stored(store, cell_pairs(options, data, solver, init))
-        for solver in paper.SOLVERS
-        for init in paper.INITS
-        for data in options.data
-    }
+    cells = _stored(store, options)
     known = [SETS[data] for data in options.data]
     section.table(
         [
@@ -67,6 +64,16 @@ def report(store: Store, options: Options) -> Section:
     return section
 
 
+def _stored(store: Store, options: Options) -> dict[tuple[str, str, str], Outcomes]:
+    """The outcomes, by solver, start and data."""
+    return {
+        (solver, init, data): Outcomes.stored(store, cell_pairs(options, data, solver, init))
+        for solver in paper.SOLVERS
+        for init in paper.INITS
+        for data in options.data
+    }
+
+
 def _cell(outcomes: Outcomes, solver: str, init: str, column: str | None) -> str:
     theirs = ""
     if column:
@@ -83,34 +90,81 @@ def _cell(outcomes: Outcomes, solver: str, init: str, column: str | None) -> str
     return f"{ours}{count}{theirs}"
 
 
-def _agreement(section: Section, cells: dict) -> None:
-    """Say where our value and the paper's differ, at two decimals, on the same data."""
-    differing, compared = [], 0
+@dataclass(frozen=True)
+class Value:
+    """A value of the table on data that the paper has too: a mean, or the spread of random starts."""
+
+    cell: tuple[str, str, str]  # data, solver, start
+    method: str
+    what: str
+    ours: float
+    theirs: float
+    starts: int
+    agrees: bool
+
+    def row(self) -> list[str]:
+        """Its row in a table."""
+        return [*self.cell, self.method, self.what, f"{self.ours:.3f}", f"{self.theirs:.2f}",
+                f"{self.ours - self.theirs:+.3f}", str(self.starts)]  # fmt: skip
+
+
+HEAD = ["data", "solver", "start", "method", "value", "ours", "paper", "difference", "starts"]
+
+
+def values(cells: dict) -> list[Value]:
+    """Means, and standard deviations of random starts, beside the paper's, on the same data."""
+    found = []
     for (solver, init, data), outcomes in cells.items():
         column = SETS[data].paper
         if column not in SAME_DATA or not len(outcomes):
             continue
-        ours = outcomes.errors().mean(axis=0)
-        for method, mine, (theirs, _) in zip(
-            ("standard NMF", "NMF-Merge"), ours, paper.TABLE_2[solver, init, column], strict=True
-        ):
-            compared += 1
-            distance = abs(round(float(mine), 2) - theirs)
-            if distance > AGREEMENT[solver] + 1e-9:
-                differing.append(
-                    [column, paper.SOLVERS[solver], paper.INITS[init], method, f"{mine:.3f}",
-                     f"{theirs:.2f}", f"{mine - theirs:+.3f}", str(len(outcomes))]
-                )  # fmt: skip
-    if not compared:
+        cell = column, paper.SOLVERS[solver], paper.INITS[init]
+        for i, method in enumerate(("standard NMF", "NMF-Merge")):
+            errors = outcomes.errors()[:, i]
+            ours = [("mean", errors.mean()), ("spread", errors.std())]
+            theirs = paper.TABLE_2[solver, init, column][i]
+            for (what, mine), value in zip(ours[: 1 + (init == "random")], theirs, strict=False):
+                agrees = abs(round(float(mine), 2) - value) <= AGREEMENT[solver] + 1e-9
+                found.append(Value(cell, method, what, mine, value, len(errors), agrees))
+    return found
+
+
+def counted(found: list[Value]) -> str:
+    """How many means and how many standard deviations agree."""
+    parts = []
+    for what, name in (("mean", "means"), ("spread", "standard deviations")):
+        some = [value for value in found if value.what == what]
+        parts.append(f"{sum(value.agrees for value in some)} of {len(some)} {name}")
+    return " and ".join(parts)
+
+
+def compare(store: Store, options: Options) -> str:
+    """The stored table beside the paper's, value by value, and how many agree."""
+    found = values(_stored(store, options))
+    rows = [[*HEAD, ""], *([*value.row(), "" if value.agrees else "differs"] for value in found)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+    return "\n".join([*lines, "", f"{counted(found)} agree{_AT}"])
+
+
+_AT = (
+    f" with the paper's at two decimals (±{AGREEMENT['hals']}; MU ±{AGREEMENT['mu']}) "
+    "on the four data sets that are the paper's"
+)
+
+
+def _agreement(section: Section, cells: dict) -> None:
+    """Say where our values and the paper's differ."""
+    found = values(cells)
+    if not found:
         return
-    section.say(
-        f"On the four data sets that are the paper's, {compared - len(differing)} of {compared} values agree with it "
-        f"at two decimals (±{AGREEMENT['hals']}; MU ±{AGREEMENT['mu']})."
-        + (" These do not:" if differing else "")
-    )
+    differing = [value.row() for value in found if not value.agrees]
+    section.say(f"{counted(found)} agree{_AT}." + (" These do not:" if differing else ""))
     if differing:
-        head = ["data", "solver", "start", "method", "ours", "paper", "difference", "starts"]
-        section.table(head, differing)
+        section.table(HEAD, differing)
 
 
 def _competitive(cells: dict) -> Claim:

@@ -62,7 +62,7 @@ def report(store: Store, options: Options) -> Section:
     section.show(
         "time-example",
         f"{SETS[example].title}. Left: fitting error against time from one start, chosen because NMF-Merge does well from "
-        "it. Middle: the same as a phase plot, the two errors at the same moment; the colour tells NMF-Merge's stage, blue "
+        "it. Middle: the same as a phase plot, the two errors at the same moment; the colour is NMF-Merge's stage, blue "
         "is what standard NMF does after NMF-Merge has ended. Right: that last part for all starts; vertical lines are starts "
         "from which NMF-Merge finished first, horizontal lines starts from which standard NMF did.",
         _draw_example(found[example, LOOSE]),

@@ -1,11 +1,21 @@
 import os
 import signal
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Lock, Thread
+
+# Processes that test side by side share the cores, also with those that they start. BLAS and
+# PyTorch look at this when they are imported.
+if n_processes := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // n_processes)))
 
 import numpy as np
 import pytest
 from hypothesis import settings
 
+import nmfmerge.backends.numba  # noqa: F401  (before its threads, which import from it)
+from nmfmerge.backends import threads
+from nmfmerge.matrices import DenseData, SparseData
 from reproduce.real import load_cbcl, load_lcms, load_mhll, load_orl, load_pf1, load_samson
 
 settings.register_profile("fixed", deadline=None, derandomize=True, max_examples=40)
@@ -39,6 +49,32 @@ def _one_torch_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def single_operations(monkeypatch):
+    """Passes made of single operations, as where products with X are long."""
+    for kind in (DenseData, SparseData):
+        monkeypatch.setattr(kind, "for_passes", lambda self, r: None)
+
+
+class ThreePool(threads._Pool):
+    """Two threads beside this one, whatever the machine has."""
+
+    def __init__(self):
+        self._queue, self._lock, self.idle = SimpleQueue(), Lock(), 2
+        for _ in range(2):
+            Thread(target=self._serve, daemon=True).start()
+
+
+@pytest.fixture
+def three_threads(monkeypatch):
+    """Shares work among three threads."""
+    pool = ThreePool()
+    monkeypatch.setattr(threads, "_pool", lambda: pool)
+    monkeypatch.setattr("nmfmerge.backends.teams.process_threads", lambda: 3)
+    for module in ("backends.threads", "backends.numba.shares", "matrices.sparse"):
+        monkeypatch.setattr(f"nmfmerge.{module}.available_threads", lambda: 3)
 
 
 @pytest.fixture

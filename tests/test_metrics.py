@@ -3,7 +3,7 @@ import pytest
 import scipy.sparse as sp
 
 from nmfmerge import metrics, nmf
-from nmfmerge.likeness import permutation_measure
+from nmfmerge.metrics import permutation_measure
 
 
 def test_fitting_error_is_percent_of_the_squared_norm(rng):

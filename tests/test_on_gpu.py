@@ -10,8 +10,17 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from nmfmerge import NMFMerge, Status, datasets, metrics, nmf, nmf_merge, recover_components
-from nmfmerge.pipeline import transform
+from nmfmerge import (
+    NMFMerge,
+    Status,
+    consensus,
+    datasets,
+    metrics,
+    nmf,
+    nmf_merge,
+    recover_components,
+)
+from nmfmerge.api import transform
 
 torch = pytest.importorskip("torch")
 pytestmark = [
@@ -37,7 +46,7 @@ def agree(ours, theirs, dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kind", ["dense", "csr"])
-@pytest.mark.parametrize("solver", ["accelerated", "hals", "mu"])
+@pytest.mark.parametrize("solver", ["accelerated", "hals", "gcd", "alspgrad", "mu"])
 def test_a_batch_ends_as_on_the_cpu(solver, kind, dtype):
     X = data(dtype, kind)
     options = {"solver": solver, "n_init": 6, "init": "nndsvda", "max_iter": 300}
@@ -69,9 +78,58 @@ def test_iterates_are_those_of_the_cpu_for_any_rank(r, shape, dtype):
         np.testing.assert_allclose(ours, theirs, atol=tolerance * theirs.max())
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("solver", ["gcd", "alspgrad"])
+@pytest.mark.parametrize(("r", "shape"), [(2, (50, 60)), (17, (400, 300)), (59, (361, 700))])
+def test_first_iterates_of_all_solvers_are_those_of_the_cpu(solver, r, shape, dtype):
+    """Later ones part where rounding decides which coordinate or step length is taken."""
+    rng = np.random.default_rng(r)
+    X = (rng.random((shape[0], r)) @ rng.random((r, shape[1])) + rng.random(shape)).astype(dtype)
+    starts = [(rng.random((shape[0], r)), rng.random((r, shape[1]))) for _ in range(4)]
+    options = {"solver": solver, "tol": 0, "max_iter": 3, "return_all": True}
+    on_gpu, on_cpu = (nmf(X, r, init=starts, device=where, **options) for where in ("cuda", None))
+    rtol = 1e-6 if dtype == np.float64 else 2e-2
+    for ours, theirs in zip(on_gpu.solutions, on_cpu.solutions, strict=True):
+        assert ours.fitting_error == pytest.approx(theirs.fitting_error, rel=rtol)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+@pytest.mark.parametrize("solver", ["accelerated", "mu"])
+def test_kullback_leibler_ends_as_on_the_cpu(solver, kind, dtype):
+    X = data(dtype, kind)
+    options = {
+        "solver": solver, "n_init": 6, "init": "nndsvda", "max_iter": 300,
+        "beta_loss": "kullback-leibler",
+    }  # fmt: skip
+    on_gpu, on_cpu = nmf_merge(X, 8, device="cuda", **options), nmf_merge(X, 8, **options)
+    assert on_gpu.W.dtype == dtype
+    agree(on_gpu, on_cpu, dtype)
+
+
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+@pytest.mark.parametrize(
+    ("r", "shape"), [(2, (50, 60)), (17, (40, 3000)), (5, (20, 9000)), (3, (3000, 30))]
+)
+def test_iterates_of_kullback_leibler_are_those_of_the_cpu(r, shape, kind):
+    """With lines of X in registers, and longer ones in memory."""
+    rng = np.random.default_rng(r)
+    X = rng.poisson(2 * rng.gamma(0.3, size=(shape[0], r)) @ rng.gamma(0.3, size=(r, shape[1])))
+    X = X.astype(float) if kind == "dense" else sp.csr_array(X.astype(float))
+    options = {
+        "init": "random", "n_init": 3, "tol": 0, "max_iter": 20, "return_all": True,
+        "beta_loss": "kullback-leibler",
+    }  # fmt: skip
+    on_gpu, on_cpu = nmf(X, r, device="cuda", **options), nmf(X, r, **options)
+    for ours, theirs in zip(on_gpu.solutions, on_cpu.solutions, strict=True):
+        assert ours.fitting_error == pytest.approx(theirs.fitting_error, rel=1e-8)
+        np.testing.assert_allclose(ours.W, theirs.W, atol=1e-7 * theirs.W.max())
+        np.testing.assert_allclose(ours.H, theirs.H, atol=1e-7 * theirs.H.max())
+
+
 def test_a_tensor_stays_where_it_is_and_results_come_back_in_kind():
     X = torch.from_numpy(data()).cuda()
-    result = nmf_merge(X, 8, n_init=3, keep_all=True)
+    result = nmf_merge(X, 8, n_init=3, return_all=True)
     for F in (result.W, result.H, result.spread.W, result.solutions[2].H):
         assert F.is_cuda
         assert F.dtype == torch.float64
@@ -89,7 +147,7 @@ def test_held_components_stay_to_the_bit():
     X = data()
     first = nmf(X, 8, init="random", tol=1e-2)
     result = nmf_merge(
-        X, 8, init=(first.W, first.H), hold={"H": [0, 1], "W": [0]}, n_init=4, keep_all=True,
+        X, 8, init=(first.W, first.H), hold={"H": [0, 1], "W": [0]}, n_init=4, return_all=True,
         device="cuda",
     )  # fmt: skip
     for solution in result.solutions:
@@ -140,3 +198,20 @@ def test_tf32_is_off_unless_asked_for():
         assert not torch.backends.cuda.matmul.allow_tf32
     assert abs(full.fitting_error - on_cpu.fitting_error) <= 0.05 * on_cpu.fitting_error
     assert np.abs(full.H - fast.H).max() > 0
+
+
+@pytest.mark.parametrize("loss", ["frobenius", "kullback-leibler"])
+@pytest.mark.parametrize("resample", [None, "poisson"])
+def test_a_consensus_is_that_of_the_cpu(loss, resample):
+    X, H = _counts()
+    options = {"n_fits": 10, "resample": resample, "beta_loss": loss}
+    here, there = (consensus(X, "3-4", device=device, **options) for device in (None, "cuda"))
+    for rank in here:
+        assert metrics.match_components(here[rank].H.T, there[rank].H.T)[1].min() > 0.99
+    assert metrics.match_components(H.T, there[4].H.T)[1].min() > 0.98
+
+
+def _counts():
+    rng = np.random.default_rng(0)
+    W, H = rng.gamma(0.5, 2000.0, (40, 4)), rng.gamma(0.3, 1.0, (4, 50))
+    return rng.poisson(W @ H).astype(float), H

@@ -45,7 +45,7 @@ def lcms_run():
 
 
 def the_path():
-    """The path of the LC-MS run as it is printed, and its figure."""
+    """The printed path of the LC-MS run, and its figure."""
     path = rank_path(lcms_run(), 20, stability=True)
     plot.rank_path(path).savefig(FIGURE, dpi=110)
     head, *lines = repr(path).splitlines()

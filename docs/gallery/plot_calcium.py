@@ -21,7 +21,7 @@ folder = Path(tempfile.mkdtemp())
 # A file
 # ------
 #
-# Sixteen soft discs, some of which overlap; transients that rise at once and decay; a broad
+# Sixteen soft discs, some of which overlap; transients with a sharp rise and a slow decay; a broad
 # background; and noise.
 
 side, n_frames, n_cells = 40, 300, 16
@@ -56,8 +56,8 @@ tifffile.imwrite(folder / "movie.tif", movie, photometric="minisblack")
 # ------------
 #
 # The background is in every pixel and every frame, and NMF would put a part of it into every
-# footprint. The usual remedy: subtract from each pixel its median over time. What is below zero
-# after that is noise, and is set to zero.
+# footprint. The usual remedy is to subtract the median over time from each pixel. Negative values
+# are then noise, and are set to zero.
 
 data = io.read(folder / "movie.tif")
 X = np.maximum(data.X - np.median(data.X, axis=1, keepdims=True), 0)
@@ -73,13 +73,13 @@ print(result)
 plot.maps(result, data)
 
 # %%
-# And beside its trace, the largest eight. Bands show how much the starts differ.
+# The largest eight with their traces. Bands show how much the starts differ.
 
 plot.components(result, data, which=range(8))
 
 # %%
-# Take it home
-# ------------
+# Export
+# ------
 #
 # A stack of maps for ImageJ, and the traces as a table.
 
@@ -93,8 +93,8 @@ with open(folder / "cells" / "traces.csv") as table:
 # Against standard NMF
 # --------------------
 #
-# From the same starts. A cell counts as found if the cosine between its true footprint and its
-# component is above 0.9.
+# Both methods get the same starts. A cell counts as found if the cosine between its true
+# footprint and its component is above 0.9.
 
 standard, merged = [], []
 for seed in range(12):
@@ -118,7 +118,7 @@ for name, answers in ("standard", standard), ("NMF-Merge", merged):
 print(f"the fit above: {n_found(result)} cells")
 
 # %%
-# Starts differ by a cell or so; keep the best of a few.
+# Starts differ by about one cell; keep the best of several.
 
 plot.paired_starts(
     [f.fitting_error for f in standard], [f.fitting_error for f in merged]

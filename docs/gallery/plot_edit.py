@@ -2,10 +2,10 @@
 Adjusting a solution by hand
 ============================
 
-A fit at a guessed rank is rarely the last word: two components are halves of one, another holds
-two at once, one is known. **How does one adjust them, and what does each step cost?** `Editor`
-changes a solution step by step, tells what a step does to the fit before it is done, and takes any
-of them back.
+A fit at a guessed rank often needs adjusting: two components are halves of one, another combines
+two, and one is known. **How do you adjust them, and what does each step cost?** `Editor`
+changes a solution step by step, previews the effect of each step on the fit, and can undo
+every step.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ print(editor)
 # Which pairs are one component?
 # ------------------------------
 #
-# `pair_changes` tells what merging each pair would add to the fitting error.
+# `pair_changes` computes how much merging each pair would add to the fitting error.
 
 changes = editor.pair_changes()
 i, j = np.unravel_index(np.nanargmin(changes), changes.shape)
@@ -31,18 +31,18 @@ editor.merge(i, j)
 # Is something missing?
 # ---------------------
 #
-# `missing` shows components that could be added. Noise always has directions that a fit lacks, so
-# the question is what adding one would bring: here, next to nothing.
+# `missing` lists components that could be added. Noise always has directions that a fit lacks, so
+# the question is how much adding one would reduce the error: here, almost nothing.
 
 print(editor.missing(1).generalized_singular_values)
 print(editor.preview("add", 1))
 
 # %%
-# Names, and what is settled
-# --------------------------
+# Names, and known components
+# ---------------------------
 #
-# A component that is known gets a name, and is held: it stays to the bit, whatever happens to the
-# rest.
+# A known component gets a name and is held: it stays unchanged, to the bit, while the others are
+# fitted.
 
 editor.rename(0, "first compound")
 editor.hold(0)
@@ -51,7 +51,7 @@ editor.polish()
 print(editor)
 
 # %%
-# Each step can be undone. The whole way can be saved, repeated on other data of the same shape, or
+# Each step can be undone. The edits can be saved, repeated on other data of the same shape, or
 # written as a program.
 
 editor.undo()

@@ -2,10 +2,10 @@
 Substances in a hyperspectral image
 ===================================
 
-Every pixel of a hyperspectral image is a spectrum: a mixture of the spectra of what it shows. As a
-matrix, pixels × bands, the maps of how much of each substance there is are the columns of W, and
-their spectra the rows of H. Here: an invented tablet. **What is in it, and where?** From an ENVI
-image to maps and spectra.
+Every pixel of a hyperspectral image has a spectrum, which mixes the spectra of its substances. In the
+matrix, pixels × bands, the abundance maps of the substances are the columns of W, and
+their spectra the rows of H. The example is an invented tablet. **What is in it, and where?** From
+an ENVI image to maps and spectra.
 """
 
 import tempfile
@@ -66,12 +66,12 @@ print(result)
 plot.maps(result, data)
 
 # %%
-# And the spectra, over the wavelengths of the file:
+# The spectra, over the wavelengths of the file:
 
 plot.components(result, data)
 
 # %%
-# Are they true? The correlation of each true map with the matched one:
+# Are they correct? The correlation of each true map with the matched one:
 
 true_maps = amounts.reshape(r, -1)
 
@@ -86,8 +86,8 @@ def likeness(answer):
 print(likeness(result).round(4))
 
 # %%
-# Take it home
-# ------------
+# Export
+# ------
 #
 # A stack of maps for ImageJ, and the spectra as a table.
 
@@ -100,7 +100,7 @@ print("\nlargest at:", *table.idxmax().round(), table.index.name)
 # Against standard NMF
 # --------------------
 #
-# Both the error, which is what is minimised, and the likeness of the maps, which is what is wanted.
+# Compare both the error, which is minimized, and the similarity of the maps, which is the goal.
 
 standard, merged = [], []
 for seed in range(8):
@@ -117,9 +117,10 @@ for name, answers in ("standard", standard), ("NMF-Merge", merged):
     )
 
 # %%
-# Where every start ends alike there is nothing to gain: an easy mixture needs no better method.
+# If every start gives the same result, there is nothing to gain: an easy mixture needs no better
+# method.
 #
-# A caution. Narrow lines make this easy. Broad reflectance spectra, as in images of the ground
-# taken from the air, have no zeros, and then many pairs (W, H) fit alike: a little of one spectrum
-# can be moved into another, and the error does not tell which pair is the true one. It takes
-# knowledge from outside, such as known spectra.
+# A caution: narrow lines make this example easy. Broad reflectance spectra, as in aerial images of
+# the ground, have no zeros, and then many pairs (W, H) fit equally well: part of one spectrum
+# can be moved into another, and the error does not show which pair is the true one. That takes
+# prior knowledge, such as known spectra.

@@ -2,8 +2,8 @@
 Improve a solution you already have
 ===================================
 
-You have factors from another program, and figures made of them. **Is there a better answer near
-by, and what changes?** Give the factors to `nmf_merge` as its start. Here they come from
+You have factors from another program, and figures that use them. **Is there a better answer
+nearby, and what changes?** Give the factors to `nmf_merge` as its start. Here they come from
 scikit-learn.
 """
 
@@ -19,11 +19,11 @@ data = datasets.lcms_like(
 X, r = data.X, data.n_components
 
 # %%
-# Ten solutions by scikit-learn, from ten random starts, with its own tolerance. (This run is one
-# on which starts disagree; on others there is less to improve.) A part of any gain comes from
-# iterating further, so there are three ways on from each solution: `nmf` to convergence,
-# `nmf_merge` at once, and `nmf_merge` from the converged solution. Only the last shows what merging
-# adds by itself.
+# Ten solutions by scikit-learn, from ten random starts, with its default tolerance. (We chose a run
+# on which the starts disagree; on others there is less to improve.) Part of any gain comes from
+# more iterations, so we continue each solution in three ways: `nmf` to convergence,
+# `nmf_merge` directly, and `nmf_merge` from the converged solution. Only the last isolates the
+# effect of merging.
 
 olds, converged, at_once, after = [], [], [], []
 for seed in range(10):
@@ -62,8 +62,8 @@ for name, row in (("at once", errors[2]), ("after nmf", errors[3])):
     )
 
 # %%
-# So let a solution converge before you ask for a better one: what looks like a trap may be an early
-# stop. Where the last step is level, merging found nothing better.
+# So let a solution converge before you try to improve it: an apparent local optimum may be an early
+# stop. If the last step is level, merging found nothing better.
 
 fig, ax = plt.subplots(figsize=(6, 3.4), layout="constrained")
 gain = errors[1] - errors[3]
@@ -81,8 +81,8 @@ ax.set(
 # What changed
 # ------------
 #
-# The solution that gained most. Match its components, as converged, with the new ones. A cosine
-# near 1 is the same component; a low one is new.
+# Take the solution that improved most, and match its converged components with the new ones. A
+# cosine near 1 means the same component; a low one is new.
 
 pick = int(np.argmax(gain))
 W_old, H_old, better = converged[pick].W, converged[pick].H, after[pick]

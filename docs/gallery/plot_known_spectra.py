@@ -2,8 +2,8 @@
 Some spectra are known
 ======================
 
-A library holds the spectra of some compounds in a mixture, and others are in it too. **How much of
-the known ones is there, and what are the rest?** Hold the known spectra, and fit everything else.
+A library has the spectra of some compounds of a mixture, but not of all. **How much of
+the known ones is there, and what are the others?** Hold the known spectra, and fit everything else.
 """
 
 import matplotlib.pyplot as plt
@@ -27,9 +27,9 @@ library = data.W[
 # The known ones alone
 # --------------------
 #
-# `transform` finds how much of each known spectrum every scan has. It solves for W with H given, so
-# X and the library are transposed. With nothing else to explain the other compounds, the known ones
-# are blamed for them.
+# `transform` computes how much of each known spectrum is in every scan. It solves for W with H
+# given, so X and the library are transposed. The known spectra must also explain the other
+# compounds, so their weights are too high.
 
 alone = transform(X.T, library.T).T
 error = metrics.fitting_error(X, library, alone)
@@ -39,8 +39,8 @@ print(f"known spectra alone: fitting error {error:.1f} %")
 # The unknown rest
 # ----------------
 #
-# `recover_components` adds components along what is missing, and `nmf_merge` fits all of them, with
-# the known columns of W held: they come back as they went in, to the bit.
+# `recover_components` adds the missing components, and `nmf_merge` fits all of them while it holds
+# the known columns of W: these stay unchanged, to the bit.
 
 hold = {"W": range(n_known)}
 W, H, _ = recover_components(X, library, alone, r - n_known, hold=hold)
@@ -56,8 +56,8 @@ print(f"unknown spectra found (cosine above 0.9): {found} of {r - n_known}")
 # Amounts over time
 # -----------------
 #
-# Alone, the known compounds take what is not theirs. Beside the fitted rest, their chromatograms
-# are the true ones.
+# Alone, the known spectra absorb the signal of other compounds. With the others fitted, their
+# chromatograms match the true ones.
 
 fig, axes = plt.subplots(
     n_known, 1, figsize=(7.5, 1.3 * n_known), sharex=True, layout="constrained"

@@ -4,8 +4,8 @@ Compounds in an LC-MS run
 
 A liquid chromatography – mass spectrometry run is a matrix: m/z × retention time. Each compound has a
 mass spectrum (a column of W) and an elution profile (a row of H). Some compounds elute together.
-**Which compounds are in the sample, and when did they elute?** From a file of the
-instrument to spectra for library search.
+**Which compounds are in the sample, and when did they elute?** From an instrument file to
+spectra for library search.
 """
 
 import tempfile
@@ -24,7 +24,7 @@ folder = Path(tempfile.mkdtemp())
 # ------
 #
 # A generated run of 17 compounds, so that the answer is known, written as netCDF (ANDI)
-# with a scan every 1.5 seconds. With a file of your own, mzML or netCDF, begin at the next section.
+# with a scan every 1.5 seconds. For your own file, mzML or netCDF, start at the next section.
 
 truth = datasets.lcms_like(n_mz=400, n_scans=600, n_compounds=17)
 scan, bin_ = np.nonzero(truth.X.T)  # a point for each intensity
@@ -44,7 +44,7 @@ with netcdf_file(folder / "run.cdf", "w") as out:
 # Read and fit
 # ------------
 #
-# By default `nmf_merge` keeps the best of four starts; the last line says how far they agree.
+# By default `nmf_merge` keeps the best of four starts; the last line shows how well they agree.
 
 data = io.read(folder / "run.cdf", mz_bin=1)
 result = nmf_merge(data.X, 17)
@@ -54,19 +54,19 @@ print(result)
 # Look
 # ----
 #
-# Spectra on the left, elution profiles on the right, the largest share first. Bands show how much the
+# Spectra on the left, elution profiles on the right, largest share first. Bands show how much the
 # starts differ.
 
 plot.components(result, data, which=range(8))
 
 # %%
-# The run, the fit and what is left over:
+# The run, the fit and the residual:
 
 plot.reconstruction(result, data)
 
 # %%
-# Take it home
-# ------------
+# Export
+# ------
 #
 # `export.write` writes tables, and the spectra for library search.
 
@@ -114,8 +114,7 @@ for name, answers in ("standard", standard), ("NMF-Merge", merged):
 
 # %%
 # The best of the ten standard runs is as good as the best of NMF-Merge, and from some starts
-# NMF-Merge ends higher. The gain is in the bad starts, which end much lower. Keep the best of a few
-# starts.
+# NMF-Merge ends higher. The bad starts improve most. Keep the best of several starts.
 
 plot.paired_starts(
     [f.fitting_error for f in standard], [f.fitting_error for f in merged]

@@ -48,7 +48,7 @@ soundfile.write(folder / "song.flac", song, rate)
 # ------------
 #
 # The notes are a whole tone apart, or less, so the window is longer than the default: 2048 samples,
-# which makes frequencies 8 Hz apart.
+# for a frequency resolution of 8 Hz.
 
 data = io.read(folder / "song.flac", window=2048)
 result = nmf_merge(data.X, 6)
@@ -71,10 +71,10 @@ for k in range(6):
     print(f"{result.label(k)}: {peak:.0f} Hz, {note}")
 
 # %%
-# Take it home
-# ------------
+# Export
+# ------
 #
-# One sound for each component. They share the recording out, so they add up to it.
+# One sound for each component. They add up to the recording.
 
 export.write(result, data, folder / "stems", "audio")
 recording, _ = soundfile.read(folder / "song.flac")
@@ -89,7 +89,7 @@ print(f"sum against the recording: {abs(total - recording).max():.1e}")
 # Against standard NMF
 # --------------------
 #
-# From the same starts:
+# Both methods get the same starts:
 
 standard, merged = [], []
 for seed in range(10):
@@ -101,4 +101,4 @@ for name, errors in ("standard", standard), ("NMF-Merge", merged):
     print(f"{name:<10} error {min(errors):.3f} to {max(errors):.3f} %")
 
 # %%
-# Where all starts end alike there is nothing to gain.
+# All starts give the same result, so there is nothing to gain.

@@ -2,9 +2,9 @@
 Merge by hand, with a merge tree
 ================================
 
-You are not sure of the number of components. **How many are needed, and what is lost with each one
-fewer?** Fit too many, merge them one pair at a time, and look at what each merge costs. The merge
-looks only at W and H, so it takes no time beside the fit.
+You are not sure of the number of components. **How many are needed, and what is lost by removing
+each?** Fit too many, merge them one pair at a time, and look at the cost of each merge. The merge
+uses only W and H, so its time is negligible.
 """
 
 import matplotlib.pyplot as plt
@@ -31,8 +31,8 @@ for (i, j), penalty in zip(tree.pairs, tree.penalties, strict=True):
     )
 
 # %%
-# A penalty is the squared distance that the merge moves WH by. The first merges join parts of one
-# feature and are cheap. Then the price jumps: from there on, real features would be joined.
+# The penalty is the squared distance by which the merge moves WH. The first merges join parts of one
+# feature and are cheap. Then the penalty jumps: the following merges would join real features.
 
 ranks = tree.n_leaves - 1 - np.arange(len(tree.penalties))
 fig, (left, right) = plt.subplots(
@@ -57,11 +57,11 @@ dendrogram(
 right.set(xlabel="component", ylabel="√ penalty, so far", title="Merge tree")
 
 # %%
-# Stop at a price
-# ---------------
+# Stop at a penalty
+# -----------------
 #
 # ``max_penalty`` stops before the first merge that costs more. Then polish: merged factors are a
-# good start, not an answer.
+# good start, not a solution.
 
 limit = np.sqrt(
     tree.penalties[5] * tree.penalties[6]
@@ -82,8 +82,8 @@ print(
 # Replay
 # ------
 #
-# A tree is a record. It can be applied again, down to any number of components on it, to these
-# factors or to others with the same components, such as H of a repeated measurement.
+# A tree records the merges. You can replay it, down to any number of components in it, on these
+# factors or on others with the same components, such as H of a repeated measurement.
 
 W9, H9 = tree.replay(many.W, many.H, 9)
 print(f"replayed to 9: error {metrics.fitting_error(X, W9, H9):.4f} %")

@@ -23,8 +23,8 @@ folder = Path(tempfile.mkdtemp())
 # A file
 # ------
 #
-# Six invented signatures, one of which is flat, and others overlap: as in real tumours these are the
-# hard ones. Counts are Poisson. The table is one as the catalogues have them: channels × tumours, with
+# Six invented signatures; one is flat and others overlap, which makes them hard to find, as in real
+# tumours. Counts are Poisson. The table has the layout of the catalogues: channels × tumours, with
 # their names.
 
 kinds = ["C>A", "C>G", "C>T", "T>A", "T>C", "T>G"]
@@ -68,26 +68,24 @@ pd.DataFrame(
 # Read and fit
 # ------------
 #
-# The loss is that of the Frobenius norm, which trusts large counts too much. The likelihood of
-# Poisson counts is another loss, Kullback–Leibler, which this package does not fit. A square root
-# of the counts would even out the noise, but then mixtures no longer add up. So the counts are
-# fitted as they are, and tumours with very many mutations weigh more.
+# The squared error trusts large counts too much. The likelihood of Poisson counts is the
+# Kullback–Leibler loss, so that is the one to fit.
 
 data = io.read(folder / "counts.csv", rows="channel", columns="tumour")
-result = nmf_merge(data.X, r)
+loss = {"beta_loss": "kullback-leibler"}
+result = nmf_merge(data.X, r, **loss)
 print(result)
 
 # %%
 # Look
 # ----
 #
-# Names are drawn as bars of those that are most specific: here the channels and the tumours of each
-# signature.
+# The bars show the most specific names: here the channels and the tumours of each signature.
 
 plot.components(result, data, which=range(3))
 
 # %%
-# The figure that this field knows, with what was put in as dots:
+# The usual figure of this field, with the true signatures as dots:
 
 order, cosine = metrics.match_components(signatures, result.W)
 found = result.W[:, order] / result.W[:, order].sum(axis=0)
@@ -104,8 +102,8 @@ fig.supxlabel("substitution, in 16 contexts each")
 fig.supylabel("share of the mutations (%)")
 
 # %%
-# Activities: true against found, one point a tumour. The flat signature is found least well: other
-# signatures took over a part of it, and its activities come out too low.
+# Activities: true against found, one point per tumour. The flat signature is recovered worst: other
+# signatures absorb a part of it, and its activities are too low.
 
 scale = result.W[:, order].sum(axis=0)
 fig, axes = plt.subplots(2, 3, figsize=(7, 4.4), layout="constrained")
@@ -118,8 +116,8 @@ fig.supxlabel("true activity (thousand mutations)")
 fig.supylabel("found")
 
 # %%
-# Take it home
-# ------------
+# Export
+# ------
 #
 # Tables with the names of channels and tumours; ``tables="xlsx"`` would write them for Excel.
 
@@ -132,11 +130,12 @@ print("\n" + table.iloc[:4, :4].round(1).to_string())
 # Against standard NMF
 # --------------------
 #
-# From the same starts: the error, and the cosine of the signature that is found least well.
+# Both methods get the same starts. We compare the error, and the cosine of the signature that is
+# recovered worst.
 
 standard, merged = [], []
 for seed in range(20):
-    start = {"init": "random", "random_state": seed}
+    start = {"init": "random", "random_state": seed, **loss}
     standard.append(nmf(data.X, r, **start))
     merged.append(nmf_merge(data.X, r, n_init=1, **start))
 
@@ -151,4 +150,4 @@ for name, answers in ("standard", standard), ("NMF-Merge", merged):
     )
 
 # %%
-# Where all starts end alike there is nothing to gain.
+# All starts give the same result, so there is nothing to gain from merging here.

@@ -2,8 +2,8 @@
 Every rank at once
 ==================
 
-You have a matrix and no idea of the number of components. **Which rank?** Fit all of them as one
-path, each rank from its neighbours, and look at what speaks for each. This takes less time than
+You have a matrix and no idea of the number of components. **Which rank?** Fit all ranks as one
+path, each from its neighbours, and look at the evidence for each. This takes less time than
 separate fits, and the error never rises with rank.
 """
 
@@ -23,14 +23,14 @@ print(path)
 plot.rank_path(path)
 
 # %%
-# What follows from that, in words: a rank that stands out, a range, or that none does.
+# The assessment in words: a rank stands out, a range does, or none does.
 
 print(path.assess())
 
 # %%
 # ``path[r]`` is the factorization of rank r, as `nmf` would return it. The run has seven compounds,
-# and the drifting baseline of the detector may take a component of its own. Printed are the cosines of
-# each true spectrum with the nearest component.
+# and the drifting baseline of the detector may take a component of its own. We print the cosine of
+# each true spectrum with its nearest component.
 
 
 def unit(W):

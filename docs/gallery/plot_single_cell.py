@@ -25,9 +25,9 @@ folder = Path(tempfile.mkdtemp())
 # ------
 #
 # Twenty programmes, in pairs of sisters that share half their genes, as subtypes of a cell type do.
-# This makes it hard on purpose: with ten or sixteen programmes that have little in common, all
-# starts ended alike and there was nothing to gain. A cell has a main programme and a little of the
-# others; some types are rare. Counts are Poisson, with a depth that differs from cell to cell.
+# This makes the example hard on purpose: with ten or sixteen programmes that have little in common,
+# all starts gave the same result. A cell has a main programme and a little of the
+# others; some types are rare. Counts are Poisson, with a different depth for each cell.
 
 n_cells, n_genes, r = 600, 600, 20
 rng = np.random.default_rng(1)
@@ -57,8 +57,8 @@ adata = anndata.AnnData(
 
 # %%
 # Each cell is scaled to the same total, as ``sc.pp.normalize_total`` does. Zeros stay zeros. (A
-# logarithm or a square root, often taken next, evens out the noise; but sums of programmes are then
-# no longer sums.)
+# logarithm or a square root, often taken next, equalizes the noise, but programmes no longer add
+# up.)
 
 total = np.asarray(adata.X.sum(axis=1)).ravel()
 adata.layers["scaled"] = sp.diags(1000 / total).astype("f4") @ adata.X
@@ -76,13 +76,13 @@ print(result)
 # Look
 # ----
 #
-# The cells and the genes that stand for the first four programmes: not those of the largest weight,
-# but those that are *specific*, with a larger part of this programme than of the others.
+# The cells and the genes that characterize the first four programmes: not those with the largest
+# weights, but those that are *specific*, with a larger weight here than in the other programmes.
 
 plot.components(result, data, which=range(4))
 
 # %%
-# The difference: programmes share genes, so the largest weights repeat.
+# Why not the largest weights? Programmes share genes, so the same genes would repeat.
 
 top = pd.DataFrame(export.top_names(result, data, "gene", n_top=10))
 heaviest = np.argsort(-result.H, axis=1)[:, :10]
@@ -95,10 +95,10 @@ top = top.pivot(index="rank", columns="component", values="name")
 print("\n" + top[[1, 2, 3, 4]].to_string())
 
 # %%
-# Take it home
-# ------------
+# Export
+# ------
 #
-# The AnnData, with the components where scanpy looks for them.
+# The AnnData, with the components where scanpy expects them.
 
 home = export.to_anndata(result, data, adata, layer="scaled")
 home.write_h5ad(folder / "result.h5ad")
@@ -115,8 +115,8 @@ print(f"{same:.1%} of the cells are in the main component of their type")
 # Against standard NMF
 # --------------------
 #
-# Most of the error is Poisson noise, which no factorization can fit; differences between answers
-# are small beside it. They are real all the same: programmes are found or lost. How often it pays
+# Most of the error is Poisson noise, which no factorization can fit, so differences between
+# solutions look small. They still matter: programmes are found or lost. How often merging pays
 # depends on the data: the report of ``nmfmerge fit`` has this comparison for yours.
 
 standard, merged = [], []

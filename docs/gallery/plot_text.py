@@ -4,7 +4,7 @@ Topics of short texts
 
 A collection of texts is a matrix: documents × words, mostly zeros. A topic is a set of words that
 occur together (a row of H); a document is about some topics (a row of W). **What are the texts
-about?** In scikit-learn, `NMFMerge` stands after ``TfidfVectorizer``.
+about?** In scikit-learn, `NMFMerge` follows ``TfidfVectorizer``.
 """
 
 import matplotlib.pyplot as plt
@@ -59,8 +59,8 @@ print(f"{len(texts)} texts, {len(words)} words")
 # Look
 # ----
 #
-# The words of the largest weight repeat what all topics have. Words that are *specific* to a topic
-# have a larger part of it than of the others.
+# The words with the largest weights occur in all topics. Words that are *specific* to a topic
+# have a larger weight in it than in the others.
 
 scores = metrics.specificity(topics.components_.T)  # words × topics
 for k, weight in enumerate(topics.components_):
@@ -79,7 +79,7 @@ for k, ax in enumerate(axes):
 fig.supxlabel("specificity")
 
 # %%
-# What each text is about, by its largest topic, against the truth:
+# The largest topic of each text, against the truth:
 
 largest = weights.argmax(axis=1)
 for k in range(5):
@@ -87,10 +87,10 @@ for k in range(5):
     print(f"topic {k + 1}: {n.max()} of {n.sum()} about {names[n.argmax()]}")
 
 # %%
-# Take it home
-# ------------
+# New texts
+# ---------
 #
-# A new text gets weights of the same topics. Their scale is arbitrary; here each is measured by the
+# A new text gets weights of the same topics. Their scale is arbitrary; here each is multiplied by the
 # norm of its topic.
 
 new = model.transform(["soup and bread, and rain and wind"])[0]

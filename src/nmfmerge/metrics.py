@@ -4,46 +4,73 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import lstsq
-from scipy.optimize import linear_sum_assignment
 
-from nmfmerge import validation as check
-from nmfmerge.data import Array, DataMatrix
-from nmfmerge.kernels import blas_for, gram64
-from nmfmerge.likeness import permutation_measure
-from nmfmerge.merge import MergeTree, merge
-from nmfmerge.solvers.point import Point, percent
+from nmfmerge import settings
+from nmfmerge.backends.numba import one_blas_thread
+from nmfmerge.inputs import check
+from nmfmerge.losses import LOSSES, Problem
+from nmfmerge.losses.merging import MergeTree
+from nmfmerge.matrices import Array, DataMatrix
+from nmfmerge.solvers.batch import Batch
 
-_COLUMNS = 1 << 20  # of a factor that are copied at once
-
-
-def fitting_error(X: Any, W: np.ndarray, H: np.ndarray) -> float:
-    """Fitting error 100·‖X − WH‖²/‖X‖², in percent, accurate near an exact fit too."""
-    data, Wt, H = _check(X, W, H)
-    with blas_for(data.blas_flops(len(H))):
-        return percent(data.residual_norm2(Wt, H), data.norm2)
+# Cosines from which two components count as the same, by convention: vectors less than
+# 18° apart are hard to tell apart in a figure.
+SAME_VECTOR = 0.95  # of columns of W alone, or rows of H
+SAME_COMPONENT = 0.9  # of w and h together, w·w' h·h': about the square of the other
 
 
-def kkt_residual(X: Any, W: np.ndarray, H: np.ndarray) -> float:
+def fitting_error(
+    X: Any,
+    W: np.ndarray,
+    H: np.ndarray,
+    *,
+    weights: Any = None,
+    beta_loss: str = "frobenius",
+    missing: str = "nan",
+) -> float:
+    """Fitting error 100·‖X − WH‖²/‖X‖², in percent, accurate near an exact fit too.
+
+    Both norms are over the observed entries, with their ``weights`` where there are any; `nmf`
+    explains these and ``missing``.
+
+    Under the loss "kullback-leibler" it is 100·D(X‖WH)/D₁, D₁ the deviance of the margins:
+    the divergence of X from the product of its row and column sums over its total.
+    """
+    loss = LOSSES[settings.SETTINGS["beta_loss"].check(beta_loss)]
+    data, Wt, H = _check(X, W, H, weights, missing)
+    check.check_loss_fits(loss, data)
+    with one_blas_thread():
+        return loss.percent(float(loss.exact_values(data, Wt[None], H[None])[0]), data)
+
+
+def kkt_residual(
+    X: Any,
+    W: np.ndarray,
+    H: np.ndarray,
+    *,
+    weights: Any = None,
+    beta_loss: str = "frobenius",
+    missing: str = "nan",
+) -> float:
     r"""How far W and H are from a stationary point, relative to X.
 
     Each row :math:`f_t` of a factor F (Wᵀ or H), moved alone to its minimum, would change WH by
     :math:`\sqrt{G_{tt}}\,\lVert f_t - \max(0, f_t - g_t/G_{tt}) \rVert`, with G the Gram of the
     other factor and g the gradient. The root of the sum of their squares, over ‖X‖, is zero at a
     stationary point only, and does not change when X or a component is rescaled.
+
+    Under the loss "kullback-leibler", for :math:`\psi_t = \sum_j h_{tj} x_{ij}/y_{ij}` and
+    :math:`S_t = \sum_j h_{tj}`, it is the share of the mass of WH that an EM step of W would move,
+    :math:`\sum |\psi_t - S_t| w_{it} / \sum S_t w_{it}`, and the same for H, plus the largest
+    :math:`(\psi_t/S_t - 1)_+` of an entry that is zero.
     """
-    data, Wt, H = _check(X, W, H)
-    if data.defers("W") or data.defers("H"):
+    loss = LOSSES[settings.SETTINGS["beta_loss"].check(beta_loss)]
+    data, Wt, H = _check(X, W, H, weights, missing)
+    if data.is_sharded("W") or data.is_sharded("H"):
         raise TypeError("X is a Dask array; kkt_residual works in memory: pass X.compute()")
-    point = Point(data, Wt[None], H[None])
-    total = 0.0
-    for subproblem in (point.subproblem("W"), point.subproblem("H")):
-        F, G, C = (data.kernels.to_host(A[0]) for A in subproblem)
-        curvature = np.diag(G).astype(np.float64)
-        gradient = (G @ F - C).astype(np.float64)
-        safe = np.where(curvature > 0, curvature, 1)[:, None]
-        step = F - np.maximum(0, F - gradient / safe)
-        total += float(curvature @ np.square(step).sum(axis=1))
-    return float(np.sqrt(total / data.norm2)) if data.norm2 > 0 else float(np.sqrt(total))
+    check.check_loss_fits(loss, data)
+    problem = Problem(data, loss)
+    return float(problem.loss.kkt_residual(Batch(problem, Wt[None], H[None]))[0])
 
 
 def subspace_mismatch(W1: np.ndarray, W2: np.ndarray) -> float:
@@ -67,6 +94,12 @@ def permutation_mismatch(W1: np.ndarray, W2: np.ndarray) -> float:
     return float(np.mean([permutation_measure(R) for R in _transfer(*_unit_columns(W1, W2))]))
 
 
+def permutation_measure(R: np.ndarray) -> float:
+    """How far R is from a permutation, equation (permutation_check), with its sign put right."""
+    entries = np.sum(R**2 * (R - 1) ** 2)
+    return float(entries + np.sum((R.sum(axis=1) - 1) ** 2) + np.sum((R.sum(axis=0) - 1) ** 2))
+
+
 def match_components(W1: np.ndarray, W2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Match the columns of two W one to one by cosine similarity.
 
@@ -77,38 +110,38 @@ def match_components(W1: np.ndarray, W2: np.ndarray) -> tuple[np.ndarray, np.nda
     similarity : array (r,)
         Cosine of each matched pair.
     """
+    from scipy.optimize import linear_sum_assignment  # slow to import
+
     W1, W2, _ = _unit_columns(W1, W2)
     cosine = W1.T @ W2
     rows, order = linear_sum_assignment(-cosine)
     return order, cosine[rows, order]
 
 
-def shares(W: np.ndarray, H: np.ndarray) -> np.ndarray:
+def shares(W: np.ndarray, H: np.ndarray, *, beta_loss: str = "frobenius") -> np.ndarray:
     """Share of each component in the fit, in percent; they add up to 100.
 
     The share of component k is ⟨w_k h_k, WH⟩ / ‖WH‖²: its own square and half of what it has in
-    common with every other component. All zero where WH is zero.
+    common with every other component. Under the loss "kullback-leibler" it is that of the sum of
+    WH. All zero where WH is zero.
 
     Parameters
     ----------
     W, H : arrays (m, r) and (r, n)
         Factors.
+    beta_loss : {"frobenius", "kullback-leibler"}
+        The loss that they were fitted by.
 
     Returns
     -------
     share : array (r,)
         Percent, in the order of the columns of W.
     """
+    loss = LOSSES[settings.SETTINGS["beta_loss"].check(beta_loss)]
     if len(H) == 0:
         return np.zeros(0)
     W, H = check.check_factors(W, H)
-    sizes = [F.max(axis=1).astype(np.float64) for F in (W.T, H)]
-    size = sizes[0] * sizes[1]
-    if not size.any():
-        return np.zeros(len(H))
-    size /= size.max()  # so that no square is too large or too small
-    products = np.outer(size, size) * _scaled_gram(W.T, sizes[0]) * _scaled_gram(H, sizes[1])
-    return 100 * products.sum(axis=1) / products.sum()
+    return loss.percent_shares(W, H)
 
 
 def specificity(F: np.ndarray) -> np.ndarray:
@@ -138,8 +171,8 @@ def specificity(F: np.ndarray) -> np.ndarray:
     return parts * np.log2(ratio, out=np.zeros_like(ratio), where=ratio > 0)
 
 
-def next_merges(W: np.ndarray, H: np.ndarray) -> MergeTree:
-    """What merging would go on with: the merges of all components down to one.
+def next_merges(W: np.ndarray, H: np.ndarray, *, beta_loss: str = "frobenius") -> MergeTree:
+    """The merges of all components down to one, in the order of the greedy algorithm.
 
     Parameters
     ----------
@@ -147,11 +180,12 @@ def next_merges(W: np.ndarray, H: np.ndarray) -> MergeTree:
         Nonnegative factors.
     """
     W, H = check.check_factors(W, H)
-    return merge(np.ascontiguousarray(W.T), np.ascontiguousarray(H), 1)[2]
+    return LOSSES[settings.SETTINGS["beta_loss"].check(beta_loss)].next_merges(W, H)
 
 
-def _check(X: Any, W: Any, H: Any) -> tuple[DataMatrix, Array, Array]:
-    data = check.check_X(X)
+def _check(X: Any, W: Any, H: Any, weights: Any, missing: str) -> tuple[DataMatrix, Array, Array]:
+    absent = settings.SETTINGS["missing"].check(missing)
+    data = check.check_X(X, weights=weights, absent=absent)
     W, H = check.check_factors(W, H)
     Wt, H = check.check_fit(W, H, data, len(H))
     return data, data.place(Wt, "W"), data.place(H, "H")
@@ -175,15 +209,8 @@ def _normalized(W: np.ndarray) -> np.ndarray:
 
 
 def _divided(W: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Columns divided by their sizes, zero columns as they are."""
+    """Columns divided by their norms; zero columns unchanged."""
     return W / np.where(sizes > 0, sizes, 1)
-
-
-def _scaled_gram(F: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """F Fᵀ of rows divided by their sizes, some columns at a time: F may be larger than memory."""
-    starts = range(0, F.shape[1], _COLUMNS)
-    parts = (_divided(F[:, i : i + _COLUMNS].T.astype(np.float64), sizes).T for i in starts)
-    return np.sum([gram64(part) for part in parts], axis=0)
 
 
 def _transfer(W1: np.ndarray, W2: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray]:

@@ -1,12 +1,14 @@
 import json
+import re
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
-from nmfmerge import datasets, folder, merge_components, metrics, nmf, nmf_merge
+from nmfmerge import datasets, merge_components, metrics, nmf, nmf_merge
 from nmfmerge.cli import COMMANDS
+from nmfmerge.storage import folder
 
 
 @pytest.fixture
@@ -22,10 +24,10 @@ def test_demo_compares_and_writes_a_report(command, tmp_path, drawn):
     assert err == ""
     fit = folder.read(tmp_path / "demo")
     data = datasets.lcms_like()
-    both = [nmf(data.X, 17, n_init=4, keep_all=True), nmf_merge(data.X, 17, keep_all=True)]
+    both = [nmf(data.X, 17, n_init=4, return_all=True), nmf_merge(data.X, 17, return_all=True)]
     standard, merged = ([one.fitting_error for one in found.solutions] for found in both)
-    assert fit.about["compare"] == {"standard_errors": standard, "merge_errors": merged}
-    assert fit.about["command"] == "nmfmerge demo"
+    assert fit.about.compare == {"standard_errors": standard, "merge_errors": merged}
+    assert fit.about.command == "nmfmerge demo"
     np.testing.assert_array_equal(fit.result.W, both[1].W)
     for i, start in enumerate(both[1].starts):
         found = [_compounds(data, result.solutions[i]) for result in both]
@@ -51,7 +53,7 @@ def test_demo_of_one_start(command, tmp_path):
     assert code == 0
     assert "of 1 start, higher" in out
     assert "nndsvd" in out
-    assert folder.read(tmp_path / "demo").about["command"] == "nmfmerge demo --starts 1"
+    assert folder.read(tmp_path / "demo").about.command == "nmfmerge demo --starts 1"
     assert command("demo", "--starts", 0, "-o", tmp_path / "none")[0] == 1
 
 
@@ -110,8 +112,8 @@ def test_merge_goes_down_to_one_component_and_tells_the_truth(command, fitted):
     assert command("merge", fitted, "-r", 1)[0] == 0
     fit = folder.read(fitted.with_name("six-1"))
     assert fit.result.n_components == 1
-    assert fit.about["settings"]["n_components"] == 1
-    assert fit.about["command"].endswith("six -r 1 --tol 0.0001")
+    assert fit.about.settings["n_components"] == 1
+    assert fit.about.command.endswith("six -r 1 --tol 0.0001")
 
 
 def test_the_demos_folder_can_be_worked_with(command, tmp_path, drawn):
@@ -200,7 +202,7 @@ def test_help_names_every_command_quickly():
     out = subprocess.run(
         [sys.executable, "-m", "nmfmerge", "--help"], capture_output=True, text=True, check=True
     ).stdout
-    assert all(f"    {name} " in out for name in COMMANDS)
+    assert all(re.search(rf"^    {name}\b", out, re.MULTILINE) for name in COMMANDS)
 
 
 def test_drawing_library_is_loaded_only_where_it_draws(file):
@@ -217,9 +219,9 @@ def test_a_merged_fit_is_compared_with_the_ranks_around_it(file, command, tmp_pa
     assert command("fit", file, "-r", 5, "--starts", 2, "-o", tmp_path / "five")[0] == 0
     assert command("merge", tmp_path / "five", "-r", 3, "-o", tmp_path / "three")[0] == 0
     before, after = (folder.read(tmp_path / name) for name in ("five", "three"))
-    assert "standard" in before.about
-    assert "standard" not in after.about
-    near = after.about["around"]
+    assert before.about.standard is not None
+    assert after.about.standard is None
+    near = after.about.around
     errors = dict(zip(near["ranks"], near["errors"], strict=True))
     assert errors[4] <= after.result.fitting_error <= errors[2]
 
@@ -242,3 +244,35 @@ def test_resuming_a_finished_fit_says_how_to_write_other_files(file, command, tm
     assert code == 0
     assert "nothing to resume" in told
     assert f"nmfmerge export {tmp_path / 'out'} --tables xlsx" in told
+
+
+def loaded_by(*words):
+    """The modules that the command has loaded in the end, in a process of its own."""
+    code = f"""
+import sys
+from nmfmerge.cli import main
+try:
+    main({[str(word) for word in words]!r})
+finally:
+    print(*sys.modules)
+"""
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(out.stdout.splitlines()[-1].split())
+
+
+LARGE = {"bokeh", "dask", "h5py", "matplotlib", "pandas", "scipy.stats", "sklearn", "torch", "zarr"}
+
+
+def test_the_version_is_said_without_loading_the_numerics():
+    assert not loaded_by("--version") & {*LARGE, "numpy", "numba", "scipy", "threadpoolctl"}
+
+
+def test_a_command_loads_what_it_needs(file, tmp_path):
+    out = tmp_path / "out"
+    fit = loaded_by("fit", file, "-r", 4, "--no-report", "-o", out)
+    assert "numba" in fit
+    assert not fit & {*LARGE, "nmfmerge.report", "nmfmerge.explore.session", "scipy.optimize"}
+    assert not loaded_by("info", file) & {*LARGE, "nmfmerge.report", "scipy.optimize"}
+    report = loaded_by("report", out)
+    assert "matplotlib" in report
+    assert not report & {*LARGE - {"matplotlib"}, "matplotlib.pyplot"}

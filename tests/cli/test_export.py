@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 import soundfile
 
-from nmfmerge import datasets, folder
+from nmfmerge import datasets
 from nmfmerge.cli import fit as fit_command
+from nmfmerge.storage import folder, manifest
 from tests.io.test_lcms import write_mzml
 
 RATE = 8000
@@ -45,8 +46,8 @@ def test_a_fit_writes_the_sound_of_each_component(command, song, tmp_path):
     code, _, err = command("fit", song, "-r", 2, "--audio", "-o", out)
     assert (code, err) == (0, "")
     assert assert_stems(song, out) == ["component-01", "component-02"]
-    assert folder.not_ours(out) == []
-    assert "--audio" in folder.read(out).about["command"]
+    assert manifest.not_ours(out) == []
+    assert "--audio" in folder.read(out).about.command
 
 
 def test_without_the_option_there_is_no_sound(command, song, tmp_path):
@@ -58,7 +59,7 @@ def test_sound_of_what_is_no_recording_is_refused_before_the_fit(
     command, file, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(fit_command, "nmf_merge", lambda *_, **__: pytest.fail("it was fitted"))
-    (tmp_path / "x.csv").write_text("frequency,1,2,3\n100,1,2,3\n200,3,4,5\n300,1,1,1\n")
+    (tmp_path / "x.csv").write_text("frequency,1,2,3\n100,1.5,2,3\n200,3,4,5\n300,1,1,1\n")
     for other in (file, tmp_path / "x.csv"):
         code, _, err = command("fit", other, "-r", 2, "--audio", "-o", tmp_path / "out")
         assert code == 1
@@ -78,14 +79,14 @@ def test_tables_have_the_format_that_is_asked_for(command, file, tmp_path, kind,
     assert command("fit", file, "-r", 4, "--tables", kind, "--no-report", "-o", out)[0] == 0
     always = {"fit.json", "factors.npz", "history.npz", "axes.npz"}
     assert names_in(out) == written | always
-    assert folder.not_ours(out) == []
-    assert ("--tables" in folder.read(out).about["command"]) == (kind != "csv")
+    assert manifest.not_ours(out) == []
+    assert ("--tables" in folder.read(out).about.command) == (kind != "csv")
     assert command("merge", out, "-r", 3, "--tables", kind, "-o", tmp_path / "three")[0] == 0
     assert written - names_in(tmp_path / "three") <= {f"starts.{kind}"}
     chosen = tmp_path / "chosen"
     words = ("--max", 4, "--no-stability", "--tables", kind, "--no-report", "-o", chosen)
     assert command("path", file, *words)[0] == 0
-    assert folder.not_ours(chosen) == []
+    assert manifest.not_ours(chosen) == []
     if kind == "xlsx":
         path = pd.read_excel(chosen / "tables.xlsx", sheet_name="path")
     else:
@@ -97,7 +98,7 @@ def test_a_table_that_no_sheet_holds_is_refused_before_the_fit(
     command, file, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(fit_command, "nmf_merge", lambda *_, **__: pytest.fail("it was fitted"))
-    monkeypatch.setattr("nmfmerge.tables._MOST_COLUMNS", 4)
+    monkeypatch.setattr("nmfmerge.storage.tables._MOST_COLUMNS", 4)
     code, _, err = command("fit", file, "-r", 4, "--tables", "xlsx", "-o", tmp_path / "out")
     assert code == 1
     assert "--tables 'xlsx' cannot hold 5 columns" in err
@@ -110,11 +111,13 @@ def test_exports_are_written_later(command, song, tmp_path):
     code, text, err = command("export", out, "--audio", "--tables", "xlsx")
     assert (code, err) == (0, "")
     assert assert_stems(song, out) == ["component-01", "component-02"]
+    listed = json.loads(before.pop("fit.json"))["files"]
+    assert set(json.loads((out / "fit.json").read_text())["files"]) > set(listed)
     for name, content in before.items():
         assert (out / name).read_bytes() == content
     assert "tables.xlsx" in text
     assert "audio/component-02.wav" in text
-    assert folder.not_ours(out) == []
+    assert manifest.not_ours(out) == []
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "song.wav"]
     code, text, _ = command("export", out, "--json")
     said = json.loads(text)
@@ -221,5 +224,5 @@ def test_data_that_have_changed_are_not_put_together_with_the_fit(tmp_path, comm
     anndata.AnnData(cells.X[::-1].copy()).write_h5ad(tmp_path / "cells.h5ad")
     code, told, _ = command("export", out)
     assert code == 0
-    assert "result.h5ad is left as it is: its data are not there unchanged" in told
+    assert "result.h5ad was not changed: its data are not there unchanged" in told
     assert (out / "result.h5ad").read_bytes() == before

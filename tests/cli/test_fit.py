@@ -7,8 +7,9 @@ import warnings
 import numpy as np
 import pytest
 
-from nmfmerge import folder, nmf, nmf_merge, rank_path
+from nmfmerge import nmf, nmf_merge, rank_path
 from nmfmerge.cli import fit as fit_command
+from nmfmerge.storage import folder
 
 
 def contents(path):
@@ -44,8 +45,20 @@ def test_a_fit_has_as_many_starts_as_asked_for(command, file, X, tmp_path):
         assert code == 0
         fit = folder.read(tmp_path / "out")
         np.testing.assert_array_equal(fit.result.W, expected.W)
-        assert max(1, len(fit.result.starts)) == fit.about["settings"]["n_init"] == n
+        assert max(1, len(fit.result.starts)) == fit.about.settings["n_init"] == n
         assert (f"best of {n} starts" in out) == (n > 1)
+
+
+def test_a_fit_is_penalised(command, file, X, tmp_path):
+    words = ["--alpha-W", 0.01, "--alpha-H", 0.02, "--l1-ratio", 0.5]
+    code, _, err = command("fit", file, "-r", 4, *words, "-o", tmp_path / "out")
+    expected = nmf_merge(X, 4, alpha_W=0.01, alpha_H=0.02, l1_ratio=0.5)
+    assert (code, err) == (0, "")
+    fit = folder.read(tmp_path / "out")
+    np.testing.assert_array_equal(fit.result.W, expected.W)
+    assert fit.result.objective == expected.objective
+    assert fit.about.settings["alpha_W"] == 0.01
+    assert command("fit", file, "-r", 4, "--alpha-W", -1, "-o", tmp_path / "no")[0] == 1
 
 
 def test_scripts_get_the_starts(command, file, X, tmp_path):
@@ -59,20 +72,6 @@ def test_scripts_get_the_starts(command, file, X, tmp_path):
         for start in expected.starts
     ]  # fmt: skip
     assert "starts" not in json.loads(command(*words, "--starts", 1)[1])
-
-
-def test_a_fit_from_before_there_were_several_starts_is_of_one(command, file, tmp_path):
-    words = ["fit", file, "-r", 4, "-o", tmp_path / "out"]
-    command(*words, "--starts", 1)
-    about = json.loads((tmp_path / "out/fit.json").read_text())
-    del about["settings"]["n_init"]
-    (tmp_path / "out/fit.json").write_text(json.dumps(about))
-    code, out, _ = command(*words, "--starts", 1, "--resume")
-    assert code == 0
-    assert "is finished" in out
-    code, _, err = command(*words, "--resume")
-    assert code == 1
-    assert "is another fit (--starts 1, now 4)" in err
 
 
 def test_fit_writes_everything_that_is_promised(command, file, tmp_path, drawn):
@@ -336,8 +335,8 @@ def test_the_rank_can_be_left_to_the_data(command, tmp_path):
     assert f"Rank: {found}" in out
     fit = folder.read(tmp_path / "out")
     assert fit.result.n_components == found.rank
-    assert fit.about["settings"]["n_components"] == "auto"
-    assert " -r auto" in fit.about["command"]
+    assert fit.about.settings["n_components"] == "auto"
+    assert " -r auto" in fit.about.command
     assert "nothing to resume" in command(*words, "--resume")[1]
 
 
@@ -352,3 +351,16 @@ def test_small_data_do_not_decide_on_a_rank(command, tmp_path):
 def test_a_rank_is_a_number_or_auto(command, file, rank):
     with pytest.raises(SystemExit):
         command("fit", file, "-r", rank)
+
+
+def test_counts_are_advised_another_loss_unless_one_is_asked_for(command, tmp_path):
+    file = tmp_path / "counts.npy"
+    np.save(file, np.random.default_rng(0).poisson(3, (30, 40)))
+    advice = "ask for it with --loss kl"
+    assert command("info", file)[1].count(advice) == 1
+    fit = ("fit", file, "-r", "2", "--no-compare", "--force", "-o", tmp_path / "out")
+    assert command(*fit)[2].count(advice) == 1
+    for words in (["--loss", "kl"], ["--loss", "frobenius"], ["--solver", "hals"]):
+        assert advice not in command(*fit, *words)[2]
+    np.save(file, np.random.default_rng(0).random((30, 40)))
+    assert advice not in command("info", file)[1]

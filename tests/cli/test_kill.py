@@ -10,7 +10,8 @@ import time
 import numpy as np
 import pytest
 
-from nmfmerge import datasets, folder
+from nmfmerge import datasets
+from nmfmerge.storage import folder
 
 KILLS = 20
 

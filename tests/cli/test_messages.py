@@ -1,44 +1,93 @@
 import argparse
+import ast
 import io
+import pickle
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import nmfmerge
+from nmfmerge.arguments.errors import ArgumentError, ArgumentTypeError, Given, Message
 from nmfmerge.cli import _parser
 from nmfmerge.cli.messages import in_options, show
+from nmfmerge.io import FormatError
+from nmfmerge.io.options import OPTIONS
+from nmfmerge.settings import SETTINGS
+
+SOURCE = Path(nmfmerge.__file__).parent
+
+
+def test_arguments_become_options():
+    error = ArgumentError(
+        "tol", "is out of range", value=-1.0, expected="at least 0", fix="raise {max_iter}"
+    )
+    assert str(error) == "tol=-1.0 is out of range; expected at least 0: raise max_iter"
+    shown = "--tol -1.0 is out of range; expected at least 0: raise --max-iter"
+    assert in_options(error) == shown
+    assert in_options(FormatError(Message("{error}; or not", error=error))) == f"{shown}; or not"
+    assert (error.argument, error.value, error.expected) == ("tol", -1.0, "at least 0")
 
 
 @pytest.mark.parametrize(
-    ("message", "shown"),
+    ("name", "value", "shown"),
     [
-        ("n_components=41 is too large", "--rank 41 is too large"),
-        ("tol=-1.0 is out of range", "--tol -1.0 is out of range"),
-        ("choose one with variable=; it has a, b", "choose one with --variable; it has a, b"),
-        ("choose with variable= from a, b", "choose with --variable from a, b"),
-        ("leave out variable='x'", "leave out --variable 'x'"),
-        ("header=False is not an option", "--no-header is not an option"),
-        ("transpose=True is not an option", "--transpose is not an option"),
-        ("which takes mz_bin, transpose", "which takes --mz-bin, --transpose"),
-        ("no scan between time_min and time_max:", "no scan between --time-min and --time-max:"),
-        ("mz_min=3.0 is not below mz_max=2.0:", "--mz-min 3.0 is not below --mz-max 2.0:"),
-        ("n_extra=9 was reduced; n_extra together", "--extra 9 was reduced; --extra together"),
-        ("when max_iter=2 iterations were done; raise tol.",
-         "when --max-iter 2 iterations were done; raise --tol."),
-        ("has no variable 'mass'; a window of 3", "has no variable 'mass'; a window of 3"),
-        ("the file my_tol=3_variable= is not there", "the file my_tol=3_variable= is not there"),
+        ("header", False, "--no-header"),
+        ("transpose", True, "--transpose"),
+        ("variable", "x", "--variable 'x'"),
+        ("n_components", 41, "--rank 41"),
+        ("hold", [0], "hold=[0]"),
     ],
-)  # fmt: skip
-def test_arguments_become_options(message, shown):
-    assert in_options(message) == shown
+)
+def test_an_argument_with_its_value_is_shown_as_it_is_typed(name, value, shown):
+    assert in_options(Message("{it}", it=Given(name, value))) == shown
 
 
-def test_names_of_given_files_stay_as_they_are():
-    given = argparse.Namespace(file=Path("in/tol=3.npy"), output=None)
-    message = "in/tol=3.npy was not found; tol=3.npy.nmf neither; tol=3"
-    assert (
-        in_options(message, given) == "in/tol=3.npy was not found; tol=3.npy.nmf neither; --tol 3"
-    )
+def test_facts_and_plain_texts_stay_as_they_are():
+    path = "in/{tol}=3_variable=.npy"
+    message = Message("{path} was not found; {tol}", path=path)
+    assert in_options(message) == f"{path} was not found; --tol"
+    assert str(message) == f"{path} was not found; tol"
+    assert in_options(ValueError(f"{path} tol=3")) == f"{path} tol=3"
+
+
+@pytest.mark.parametrize("kind", [ArgumentError, ArgumentTypeError])
+def test_errors_keep_their_fields_when_they_are_pickled(kind):
+    error = kind("tol", "is {what}", value=3, fix="{max_iter}", what="{odd}")
+    copied = pickle.loads(pickle.dumps(error))
+    assert isinstance(copied, kind)
+    assert (str(copied), vars(copied)) == (str(error), vars(error))
+    assert in_options(copied) == "--tol 3 is {odd}: --max-iter"
+
+
+def test_what_a_user_typed_is_never_part_of_a_template():
+    """A template is made of constants: braces of a file name would stand for arguments."""
+    found = []
+    for file in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            name = node.func.id if isinstance(getattr(node, "func", None), ast.Name) else ""
+            if name == "Message":
+                found += [f"{file.name}:{node.lineno}"] * any(
+                    isinstance(part, ast.FormattedValue) for part in ast.walk(node.args[0])
+                )
+    assert found == []
+
+
+def test_texts_of_readers_and_the_method_name_arguments_by_templates():
+    names = "|".join(s.name for s in SETTINGS.values() if s.flags) + "|" + "|".join(OPTIONS)
+    typed = re.compile(rf"(?<![\w.{{])({names})=(?!=)")
+    found = []
+    for folder in ("io", "inputs", "method", "ranks", "matrices"):
+        for file in sorted((SOURCE / folder).rglob("*.py")):
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Raise):
+                    found += [
+                        f"{file.name}:{part.lineno} {part.value}"
+                        for part in ast.walk(node)
+                        if isinstance(part, ast.Constant) and typed.search(str(part.value))
+                    ]
+    assert found == []
 
 
 def test_a_choice_among_arrays_is_named_as_an_option(command, tmp_path):

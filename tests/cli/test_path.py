@@ -6,9 +6,10 @@ import json
 import numpy as np
 import pytest
 
-from nmfmerge import folder, rank_path
+from nmfmerge import rank_path
 from nmfmerge.cli import path as path_command
-from nmfmerge.ranks import PathInterrupted
+from nmfmerge.ranks.path import PathInterrupted
+from nmfmerge.storage import folder
 
 
 @pytest.fixture
@@ -110,7 +111,7 @@ def test_time_limit_is_told_and_the_path_written(command, file, tmp_path):
     words = ("--max", 6, "--tol", 0, "--max-time", 0.01, "--no-report", "-o", tmp_path / "out")
     code, _, err = command("path", file, *words)
     assert code == 3
-    assert "--max-time 0.01 s was over" in err
+    assert "--max-time 0.01 s had passed" in err
     assert len(folder.read(tmp_path / "out").path) == 6
 
 

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from nmfmerge import folder, nmf_merge
+from nmfmerge import nmf_merge
 from nmfmerge.cli import fit as fit_command
 from nmfmerge.cli import report, streaming
 from nmfmerge.cli.common import pages
-from nmfmerge.data.base import TooLittleMemory
 from nmfmerge.io import memory
+from nmfmerge.matrices.base import TooLittleMemory
+from nmfmerge.storage import folder
 
 da = pytest.importorskip("dask.array")
 dask = pytest.importorskip("dask")
@@ -67,10 +68,10 @@ def test_data_are_streamed_and_all_of_the_fit_is_written(command, store, tmp_pat
     assert f"fitting error {expected.fitting_error:.6g} %" in text
     in_memory = nmf_merge(X.compute(), 4)
     assert fit.result.fitting_error == pytest.approx(in_memory.fitting_error, rel=1e-6)
-    assert fit.about["command"].endswith("-r 4 --memory 2GB")
-    assert fit.about["streamed"] == {"memory": "2GB", "scheduler": None}
-    assert not {"standard", "around", "data_sha256"} & set(fit.about)
-    assert "in bands of 20 rows" in fit.about["notes"][0]
+    assert fit.about.command.endswith("-r 4 --memory 2GB")
+    assert fit.about.streamed == {"memory": "2GB", "scheduler": None}
+    assert not {"standard", "around", "data_sha256"} & set(fit.about.as_record())
+    assert "in bands of 20 rows" in fit.about.notes[0]
     assert not (tmp_path / "out.unfinished").exists()
 
 
@@ -117,7 +118,7 @@ def test_the_report_says_what_is_left_out(command, store, tmp_path, monkeypatch,
     out = tmp_path / "out"
     if large:
         monkeypatch.setattr(streaming, "LARGEST", 100)
-        monkeypatch.setattr("nmfmerge.thinned._MOST", 50)
+        monkeypatch.setattr("nmfmerge.storage.thinned._MOST", 50)
     code, _, err = command("fit", store, "-r", 4, "--memory", "2GB", "-o", out)
     assert (code, err) == (0, "")
     page = (out / "report.html").read_text()
@@ -182,7 +183,7 @@ def test_a_finished_fit_is_not_done_again_and_other_data_are_refused(command, st
     array[...] = array[...] + 1
     code, _, err = command(*words, "--resume")
     assert code == 1
-    assert "is another fit (other data, or read otherwise)" in err
+    assert "is another fit (other data or weights, or read otherwise)" in err
 
 
 @pytest.mark.parametrize("band", [10_000, 30_000])
@@ -199,7 +200,7 @@ def test_after_ctrl_c_while_w_is_computed_the_fit_goes_on(
         patch.setattr(fit_command, "computed", interrupted)
         code, _, err = command(*words)
     assert code == 130
-    assert "go on with the same command and --resume" in err
+    assert "continue with the same command and --resume" in err
     assert (tmp_path / "out.unfinished/checkpoint.npz").exists()
     monkeypatch.setattr("nmfmerge.io.bands.LARGEST", band)
     code, _, err = command(*[w if w != "2GB" else "3GB" for w in words], "--resume")
@@ -271,7 +272,7 @@ def test_a_size_that_is_none_is_refused(command, store, capsys):
 
 def test_a_scheduler_that_does_not_answer_is_named_soon(command, store, tmp_path, monkeypatch):
     pytest.importorskip("distributed")
-    from nmfmerge.data.opening import active_client
+    from nmfmerge.matrices.dask.opening import active_client
 
     monkeypatch.setattr(streaming, "_TIMEOUT", 1)
     with socket.socket() as free:
@@ -300,7 +301,7 @@ def test_what_is_no_address_is_refused_at_once(command, store, tmp_path, wrong):
 
 def test_workers_without_nmfmerge_are_said_so(command, store, tmp_path, monkeypatch):
     distributed = pytest.importorskip("distributed")
-    monkeypatch.setattr("nmfmerge.data.shards.cluster._VERSION", "{!r} and '0.0.9'")
+    monkeypatch.setattr("nmfmerge.matrices.dask.cluster._VERSION", "{!r} and '0.0.9'")
     cluster = distributed.LocalCluster(
         n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0",
     )  # fmt: skip
@@ -345,7 +346,7 @@ def test_a_scheduler_is_the_client_of_the_fit(command, store, tmp_path, monkeypa
         assert f"has no workers: start some with `dask worker {address}`" in err
     fit = folder.read(tmp_path / "out")
     assert fit.result.W.shape == (200, 4)
-    assert fit.about["streamed"]["scheduler"] == address
+    assert fit.about.streamed["scheduler"] == address
 
 
 @pytest.fixture
@@ -393,7 +394,7 @@ def test_without_the_options_nothing_is_lazy(command, store, tmp_path, fitted):
 
 
 def test_a_chunk_that_cannot_be_read_is_named(command, store, tmp_path, monkeypatch):
-    monkeypatch.setattr("nmfmerge.data.shards.chunks._PAUSE", 0.0)
+    monkeypatch.setattr("nmfmerge.matrices.dask.chunk_reader._PAUSE", 0.0)
     chunk = next(file for file in sorted(store.rglob("*")) if file.parts[-2:] == ("15", "1"))
     chunk.write_bytes(b"damaged")
     code, _, err = command("fit", store, "-r", 4, "--memory", "2GB", "-o", tmp_path / "out")
@@ -416,7 +417,7 @@ def test_a_chunk_that_cannot_be_read_at_the_end_loses_no_fit(
         code, _, err = command(*words)
     assert code == 1
     assert "could not be read once more after the fit (this chunk is damaged)" in err
-    assert "go on with the same command and --resume" in err
+    assert "continue with the same command and --resume" in err
     code, _, err = command(*words, "--resume")
     assert (code, err) == (0, "")
 
@@ -429,7 +430,7 @@ def test_a_fit_that_runs_out_of_memory_says_how_to_go_on(command, store, tmp_pat
     monkeypatch.setattr(fit_command, "nmf_merge", short)
     code, _, err = command("fit", store, "-r", 4, "--memory", "2GB", "-o", tmp_path / "out")
     assert code == 1
-    assert "go on with the same command, more memory and --resume" in err
+    assert "continue with the same command, more memory and --resume" in err
     assert "638 of 700 MB in use: give it more memory with --memory" in err
 
 

@@ -13,7 +13,11 @@ from nmfmerge.cli import main
 FOLDER = Path(__file__).parents[2] / "docs" / "fields"
 FENCE = re.compile(r"^```(python|bash)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 YOURS = "filtered_feature_bc_matrix"  # files that only the user has
-QUICK = {"fit": ["--no-report", "--no-compare"], "path": ["--no-report", "--no-stability"]}
+QUICK = {
+    "fit": ["--no-report", "--no-compare"],
+    "path": ["--no-report", "--no-stability"],
+    "signatures": ["--no-report"],
+}
 
 
 @pytest.fixture
@@ -85,4 +89,27 @@ def _of_lcms(names, said):
     assert Path("run.cdf.path/path.csv").exists()
 
 
-CHECKS = {"audio": _of_sound, "lcms": _of_lcms}
+def _of_signatures(names, said):
+    assert len(names["found"].names) == names["data"].n_components
+    assert names["matches"]["Cosine"].min() > 0.95
+    assert sorted(names["matches"]["Known signature"]) == [f"true{k}" for k in "1234"]
+    assert Path("refitted/activities.tsv").exists()
+
+
+def _of_programs(names, said):
+    assert "5 gene programmes in 299 cells" in said
+    assert names["found"].n_components == 5
+    assert names["adata"].obsm["usages"].shape == (300, 5)
+    written, mine = (
+        {file.name for file in Path(folder).glob("cells.*")}
+        for folder in ("cells.h5ad.programs", "mine")
+    )
+    assert written == mine
+
+
+CHECKS = {
+    "audio": _of_sound,
+    "lcms": _of_lcms,
+    "gene-programs": _of_programs,
+    "signatures": _of_signatures,
+}

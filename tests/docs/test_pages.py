@@ -7,7 +7,7 @@ import matplotlib as mpl
 import pytest
 
 import nmfmerge
-from nmfmerge import editor, export, io, plot, report
+from nmfmerge import editor, export, io, jobs, plot, report
 
 ROOT = Path(__file__).parents[2]
 FIELDS = sorted((ROOT / "docs" / "fields").glob("*.md"))
@@ -39,7 +39,7 @@ def test_every_public_name_is_in_the_api_page():
         and value.__module__ == nmfmerge.metrics.__name__
         and not isinstance(value, type)
     }
-    for module in (editor, export, io, plot, report):
+    for module in (editor, export, io, jobs, plot, report):
         short = module.__name__.removeprefix("nmfmerge.")
         tables = ("EXPORTS", "FORMATS", "Editor")
         names |= {f"{short}.{name}" for name in module.__all__ if name not in tables}
@@ -83,6 +83,14 @@ def test_snippets_compile(page):
         compile(snippet, f"{page.name}, snippet {i}", "exec")
 
 
+def test_the_lines_of_the_readme_run():
+    (snippet,) = _snippets(ROOT / "README.md")
+    names = {}
+    exec(snippet, names)
+    assert names["result"].fitting_error < 0.2
+    assert names["W"].shape[1] == len(names["H"]) == 17
+
+
 WIDTH = 79  # characters of code that a page shows at 1280 pixels without a scroll bar
 
 
@@ -114,7 +122,7 @@ def test_the_pages_of_the_fields_have_the_same_headings():
             ], page.name
 
 
-@pytest.mark.parametrize("page", ["start.md", "from-scikit-learn.md"])
+@pytest.mark.parametrize("page", ["start.md", "from-scikit-learn.md", "consensus.md", "missing.md"])
 def test_snippets_run_in_order(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     mpl.use("Agg")

@@ -14,7 +14,6 @@ from sklearn.exceptions import ConvergenceWarning
 from nmfmerge import (
     Editor,
     datasets,
-    folder,
     merge_components,
     metrics,
     nmf,
@@ -23,9 +22,10 @@ from nmfmerge import (
     recover_components,
     report,
 )
-from nmfmerge.data.dense import DenseData
 from nmfmerge.editor import Edit
 from nmfmerge.editor.code import call
+from nmfmerge.matrices.dense import DenseData
+from nmfmerge.storage import folder
 
 
 @pytest.fixture(scope="module")
@@ -265,7 +265,7 @@ def test_damaged_edits_are_refused_or_read(tmp_path_factory, where, change, cut)
         (("remove", 1.5), TypeError, "i=1.5 is a float"),
         (("add", 0), ValueError, "k=0"),
         (("add", 10_000), ValueError, "too large"),
-        (("merge_to", 9), ValueError, "more than the 8 components"),
+        (("merge_to", 9), ValueError, "exceeds the 8 components"),
         (("rename", 0, "a\nb"), ValueError, "name="),
         (("rename", 0, 3), TypeError, "name=3 is a int"),
     ],
@@ -299,7 +299,7 @@ def test_the_only_component_stays(data):
         editor.remove(0)
     with pytest.raises(ValueError, match="no edit to undo"):
         editor.undo()
-    with pytest.raises(ValueError, match="no edit to do again"):
+    with pytest.raises(ValueError, match="no edit to redo"):
         editor.redo()
 
 

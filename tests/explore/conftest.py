@@ -3,7 +3,16 @@ import pytest
 
 from nmfmerge import datasets, nmf
 from nmfmerge.explore import session as session_module
+from nmfmerge.explore.explorer import open_path
 from nmfmerge.explore.session import Session
+
+
+def done(session):
+    """The note when the work in progress, and what follows it, is done."""
+    session.wait()
+    session.wait()
+    assert session.state.job is None
+    return session.state.note
 
 
 @pytest.fixture(autouse=True)
@@ -37,6 +46,16 @@ def file(tmp_path, data):
     path = tmp_path / "run.npy"
     np.save(path, data.X)
     return path
+
+
+@pytest.fixture
+def opened(file):
+    """A session on a data file, with the path through ranks up to 5."""
+    session = open_path(file)
+    session.find_path(5)
+    done(session)
+    yield session
+    session.close()
 
 
 class Desk:

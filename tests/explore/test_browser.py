@@ -10,7 +10,8 @@ import sys
 import numpy as np
 import pytest
 
-from nmfmerge import datasets, explore, folder
+from nmfmerge import datasets, explore
+from nmfmerge.storage import folder
 
 pytest.importorskip("bokeh", reason="the extra [explore] is not installed")
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
@@ -331,7 +332,7 @@ def test_the_button_saves_and_the_page_asks_before_it_replaces(page, explorer):
     page.press("#folder", "Enter")
     page.wait_for_selector(".question")
     page.click("text='Keep it'")
-    note(page, f"^{name} stays as it is")
+    note(page, f"^{name} was not replaced")
     page.fill("#folder", name)
     page.press("#folder", "Enter")
     page.click(".question .main")

@@ -12,7 +12,7 @@ from bokeh.models import NoOverlap
 from nmfmerge import nmf
 from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.explore.session import Session
-from nmfmerge.specific import top_names
+from nmfmerge.fields.names import top_names
 
 
 def names(letter, n):

@@ -58,6 +58,6 @@ def test_a_tap_or_a_view_at_no_place_changes_nothing(page, session):
         page.curves.plots[0]._trigger_event(Tap(page.curves.plots[0], x=x))
         page.profiles[0].place.range.update(start=x, end=x)
         assert page.profiles[0].place.shown() == (0, len(session.state.result.W))
-        page._looked()
+        page._redraw_window()
     assert session.state.note.text.startswith("tap was not understood")
     assert session.state.result.n_components == 5

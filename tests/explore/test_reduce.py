@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from nmfmerge.explore import reduce
-from nmfmerge.explore.reduce import Overview, envelope, peaks, product_window
+from nmfmerge.explore.reduce import Overview, product_window
 
 
 def averages(X, row_edges, column_edges):
@@ -44,19 +44,3 @@ def test_pictures_of_the_product_have_the_same_blocks(rng):
     np.testing.assert_allclose(
         product_window(W, H, row_edges, column_edges), averages(W @ H, row_edges, column_edges)
     )
-
-
-@pytest.mark.parametrize("length", [1, 50, 100, 101, 1000, 4321])
-def test_an_envelope_keeps_the_lowest_and_the_highest(rng, length):
-    x, y = np.arange(length), rng.random(length)
-    u, v = envelope(x, y, 50)
-    assert len(u) == len(v) <= 100
-    assert (v.min(), v.max()) == (y.min(), y.max())
-    assert np.all(np.diff(u) >= 0)
-
-
-def test_peaks_keep_every_highest_value(rng):
-    F = rng.random((3, 1001))
-    small = peaks(F, 20)
-    assert small.shape == (3, 20)
-    np.testing.assert_array_equal(small.max(axis=1), F.max(axis=1))

@@ -102,7 +102,7 @@ def test_two_servers_have_other_tokens_and_ports(server):
 
 
 def test_a_port_that_is_taken_is_named(server):
-    with pytest.raises(PortError, match=f"port={server.port} cannot be had"):
+    with pytest.raises(PortError, match=f"port={server.port} cannot be opened"):
         Server(lambda document: None, server.port)
 
 

@@ -11,8 +11,9 @@ from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.explore.session import Session
 from nmfmerge.explore.state import Extras
 from nmfmerge.metrics import next_merges
-from nmfmerge.result import Factorization, Status
-from nmfmerge.result_path import RankPath
+from nmfmerge.results.factorization import Factorization
+from nmfmerge.results.rank_path import RankPath
+from nmfmerge.solvers.history import Status
 
 M, N, R = 10_000, 5_000, 30
 LIMIT = 0.1  # seconds
@@ -83,7 +84,7 @@ def test_zooming_is_answered_at_once(page, part):
             place.range.update(start=start, end=start + width)
         page.maps._window = None
         began = thread_time()
-        page._looked()
+        page._redraw_window()
         times.append(thread_time() - began)
     assert min(times) < LIMIT
 

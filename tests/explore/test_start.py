@@ -13,8 +13,9 @@ pytest.importorskip("bokeh", reason="the extra [explore] is not installed")
 
 from nmfmerge import datasets, explore
 from nmfmerge.cli import main
-from nmfmerge.folder import Fit, write
-from nmfmerge.result_path import RankPath
+from nmfmerge.results.about import About
+from nmfmerge.results.rank_path import RankPath
+from nmfmerge.storage.folder import Fit, write
 
 
 @pytest.fixture
@@ -93,7 +94,7 @@ def test_a_port_that_is_taken_is_told_as_an_option(file, capsys):
         port = taken.getsockname()[1]
         code = main(["explore", str(file), "--port", str(port), "--no-browser"])
     assert code == 1
-    assert capsys.readouterr().err.startswith(f"nmfmerge: --port {port} cannot be had")
+    assert capsys.readouterr().err.startswith(f"nmfmerge: --port {port} cannot be opened")
 
 
 WITHOUT_BOKEH = """
@@ -124,11 +125,11 @@ def test_a_file_that_is_not_there_is_told(tmp_path, capsys):
 def test_a_folder_of_a_path_opens_with_all_its_ranks(tmp_path, data, start, file):
     from nmfmerge import rank_path
     from nmfmerge.explore.explorer import open_path
-    from nmfmerge.origin import digest
+    from nmfmerge.storage.provenance import digest
 
     path = rank_path(data.X, 4)
     assert isinstance(path, RankPath)
-    about = {"file": str(file), "data_sha256": digest(file), "reading": {}}
+    about = About(file=str(file), data_sha256=digest(file))
     write(tmp_path / "all.nmf", Fit(path[3], datasets_like(data), about, path))
     session = open_path(tmp_path / "all.nmf")
     assert session.state.path.ranks.tolist() == [1, 2, 3, 4]

@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 import tifffile
 
-from nmfmerge import folder as folders
 from nmfmerge.datasets import Axis
-from nmfmerge.folder import FolderError, not_ours
-from nmfmerge.origin import data_again
+from nmfmerge.storage import folder as folders
+from nmfmerge.storage.folder import FolderError, not_ours
+from nmfmerge.storage.provenance import data_again
 from tests.io.test_lcms import write_mzml
 
 

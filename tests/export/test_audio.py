@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from nmfmerge import export, nmf, nmf_merge
 from nmfmerge.datasets import melody
 from nmfmerge.export.audio import stems, window_and_hop
-from nmfmerge.export.base import Source
+from nmfmerge.export.base import ExportSource
 from nmfmerge.io import read
-from nmfmerge.result import Factorization, Status
+from nmfmerge.results.factorization import Factorization
+from nmfmerge.solvers.history import Status
 
 RATE = 8000
 
@@ -192,7 +193,7 @@ def test_a_recording_that_has_gone_is_named(tmp_path):
     file = write(tmp_path / "x.wav", a_recording(700))
     data = read(file, window=512)
     file.unlink()
-    with pytest.raises(ValueError, match=r"the recording .*x\.wav, which is not there"):
+    with pytest.raises(ValueError, match=r"the recording .*x\.wav, which does not exist"):
         export.write(nmf(data.X, 1), data, tmp_path / "out", "audio")
 
 
@@ -201,15 +202,20 @@ def test_memory_does_not_grow_with_the_rank(tmp_path):
     data = read(write(tmp_path / "x.wav", sound), window=256, hop=64)
     rng = np.random.default_rng(0)
     m, n = data.X.shape
-    peaks = []
-    for r in (2, 20):
-        factors = rng.random((m, r)), rng.random((r, n))
-        source = Source(Factorization(*factors, 0.0, 0.0, (), Status.CONVERGED, 0.0), data)
+
+    def peak(source):
         tracemalloc.start()
         for _ in stems(source, RATE, sound):
             pass
-        peaks.append(tracemalloc.get_traced_memory()[1])
+        highest = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
+        return highest
+
+    peaks = []
+    for r in (2, 20):
+        factors = rng.random((m, r)), rng.random((r, n))
+        source = ExportSource(Factorization(*factors, 0.0, 0.0, (), Status.CONVERGED, 0.0), data)
+        peaks.append(min(peak(source) for _ in range(3)))  # threads of other tests may allocate
     assert peaks[1] - peaks[0] < 6 * 8 * 20 * (m + n)  # copies of the factors, no spectrograms
     assert peaks[1] < 20 * sound.nbytes + 8 * 20 * (m + n) + 2**26
 
@@ -245,7 +251,7 @@ def test_columns_and_rows_that_were_dropped_leave_the_sounds_as_they_are(
     fits = [replace(result, W=W, H=H)]
     fits.append(replace(result, W=W[whole.X.any(axis=1)], H=H[:, whole.X.any(axis=0)]))
     expected, found = (
-        list(stems(Source(fit, data), RATE, sound))
+        list(stems(ExportSource(fit, data), RATE, sound))
         for fit, data in zip(fits, (whole, kept), strict=True)
     )
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
@@ -271,7 +277,7 @@ def test_what_has_no_row_or_column_is_in_the_rest(tmp_path, side):
     silent[(zeros if side == "rows" else (slice(None), zeros))] = 0
     sound = soundfile.read(file, always_2d=True)[0]
     for k, expected in enumerate(
-        stems(Source(replace(result, **{name: silent}), data), RATE, sound)
+        stems(ExportSource(replace(result, **{name: silent}), data), RATE, sound)
     ):
         np.testing.assert_allclose(found[f"component-{k + 1:02}"], expected, atol=1e-6)
 

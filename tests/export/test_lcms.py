@@ -9,15 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmfmerge import export, folder, nmf, nmf_merge
+from nmfmerge import export, nmf, nmf_merge
 from nmfmerge.cli import main
-from nmfmerge.compounds import apex_and_width, bin_width, compounds
 from nmfmerge.datasets import lcms_like
 from nmfmerge.datasets.base import Axis, Dataset
-from nmfmerge.export.base import Source
+from nmfmerge.export.base import ExportSource
 from nmfmerge.export.lcms import write_spectra
+from nmfmerge.fields.lcms import apex_and_width, bin_width, compounds, peak_table
 from nmfmerge.io import read
-from nmfmerge.result_tables import component_table, peak_table
+from nmfmerge.storage import folder, manifest
+from nmfmerge.storage.result_tables import component_table
 
 TIMES = 60 + 2.0 * np.arange(80)  # seconds
 COMPOUNDS = [  # peaks (m/z, height), apex and standard deviation in seconds
@@ -182,7 +183,7 @@ def test_the_msp_has_what_search_programs_want(made):
 
 
 def test_folders_that_have_spectra_are_ours(made):
-    assert folder.not_ours(made) == []
+    assert manifest.not_ours(made) == []
 
 
 def test_without_retention_time_there_are_no_times(tmp_path):
@@ -253,7 +254,7 @@ def test_the_threshold_decides_what_is_a_peak(tmp_path):
     for threshold in (0.0, 0.1, 5.0, 100.0):
         expected = ((relative >= threshold) & (relative > 0)).sum()
         assert peak_table(result, data, threshold).n_lines == expected
-        write_spectra(tmp_path, Source(result, data), threshold)
+        write_spectra(tmp_path, ExportSource(result, data), threshold)
         assert sum(len(peaks) for _, peaks in parse_msp(tmp_path / "spectra.msp")) == expected
 
 
@@ -266,7 +267,7 @@ def test_a_component_that_is_zero_has_no_spectrum(tmp_path):
     W[:, 1] = 0
     H[2] = 0
     result = replace(result, W=W, H=H, names=("a\nb", "2", "3", "caf\udce9"))
-    write_spectra(tmp_path, Source(result, data))
+    write_spectra(tmp_path, ExportSource(result, data))
     names = [fields["Name"] for fields, _ in parse_msp(tmp_path / "spectra.msp")]
     assert names == ["a b", "caf?"]
     table = component_table(result, data)

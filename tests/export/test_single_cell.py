@@ -45,8 +45,9 @@ def fitted(
 
     def fit(*options):
         code, _, err = command(
-            "fit", written, "-r", 3, "--no-report", "-o", tmp_path / "f", *options
-        )
+            "fit", written, "-r", 3, "--loss", "frobenius", "--no-report", "-o", tmp_path / "f",
+            *options,
+        )  # fmt: skip
         assert (code, err) == (0, "")
         return tmp_path / "f"
 
@@ -342,7 +343,8 @@ def test_a_fit_of_raw_is_written_with_the_genes_of_raw(tmp_path, adata, command,
     scaled.raw = adata
     scaled.X = scaled.X.toarray() - scaled.X.toarray().mean(axis=0)
     scaled.write_h5ad(tmp_path / "a.h5ad")
-    options = ["-r", 3, "--no-report", "-o", tmp_path / "f", "--layer", "raw"]
+    options = ["-r", 3, "--loss", "frobenius", "--no-report", "-o", tmp_path / "f"]
+    options += ["--layer", "raw"]
     code, _, err = command("fit", tmp_path / "a.h5ad", *options)
     assert (code, err) == (0, "")
     back = anndata.read_h5ad(tmp_path / "f" / "result.h5ad")

@@ -107,7 +107,7 @@ def test_messages_name_options_of_the_command_line(tmp_path, command, rng, monke
     assert "--image-shape '2,3' fits both" in err
     assert "--rows 'pixel' or --columns 'pixel'" in err
     _, _, err = command("info", "x.npy", "--image-shape", "2")
-    assert "--image-shape '2' is not the size of a picture" in err
+    assert "--image-shape '2' is not an image size" in err
     _, out, _ = command("info", "x.npy")
     assert "1 row is all zero and carry no information: leave them out with --drop-zero-rows" in out
     _, out, _ = command("info", "x.npy", "--drop-zero-rows")

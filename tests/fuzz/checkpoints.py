@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from nmfmerge import nmf, nmf_merge
-from nmfmerge.checkpoint import Checkpoint, _checksum
+from nmfmerge.storage.checkpoint import Checkpoint, _checksum
 
 N_COMPONENTS = 3
 
@@ -213,7 +213,7 @@ def _missing_entry(record, arrays, rng):
 
 
 def _missing_factor(record, arrays, rng):
-    name = rng.choice(["state Wt", "state H"])
+    name = rng.choice([name for name in arrays if name.endswith((": state Wt", ": state H"))])
     del arrays[name]
     record["arrays"].remove(name)
 
@@ -225,17 +225,20 @@ def _impossible_history(record, arrays, rng):
 
 
 def _impossible_number(record, arrays, rng):
-    key = rng.choice(["elapsed", "stage_seconds", "starts"])
-    record[key] = [None, -1, "x", {}, float("nan"), [1]][rng.integers(6)]
+    key = rng.choice(["elapsed", "courses", "stage_seconds", "starts"])
+    where = record if key in record else _any_course(record, rng)
+    where[key] = [7, -1, "x", {}, float("nan"), [1]][rng.integers(6)]
 
 
 def _missing_number(record, arrays, rng):
-    del record[rng.choice(sorted(record))]
+    where = [record, _any_course(record, rng)][rng.integers(2)]
+    del where[rng.choice(sorted(where))]
 
 
 def _impossible_stage(record, arrays, rng):
-    start = record["starts"][rng.integers(len(record["starts"]))]
-    if rng.random() < 0.8:
+    starts = _any_course(record, rng)["starts"]
+    start = starts[rng.integers(len(starts))]
+    if start["stages"] and rng.random() < 0.8:
         stage = start["stages"][rng.integers(len(start["stages"]))]
         stage[rng.choice(sorted(stage))] = [None, -1, {}, "x"][rng.integers(4)]
     else:
@@ -243,19 +246,21 @@ def _impossible_stage(record, arrays, rng):
 
 
 def _impossible_loop(record, arrays, rng):
-    if record["loop"] is None:
-        record["loop"] = [7, "x", [], {}, True][rng.integers(5)]
+    course = _any_course(record, rng)
+    if course["loop"] is None:
+        course["loop"] = [7, "x", [], {}, True][rng.integers(5)]
     else:
         key = rng.choice(["statuses", "phases"])
-        values = record["loop"][key]
-        record["loop"][key] = [
+        values = course["loop"][key]
+        course["loop"][key] = [
             None, 3, "x", values[:-1], [*values, 0], [*values[:-1], "x"], [*values[:-1], 7],
         ][rng.integers(7)]  # fmt: skip
 
 
 def _impossible_number_of_a_start(record, arrays, rng):
     names = [name for name, A in arrays.items() if " solver " in name and A.ndim == 0]
-    name = rng.choice([*names, "fallback objective"])
+    names += [name for name in arrays if name.endswith(": fallback value")]
+    name = rng.choice(names)
     A = arrays[name]
     arrays[name] = [A.astype("U30"), np.stack([A, A]), np.full_like(A, np.nan, dtype=float)][
         rng.integers(3)
@@ -267,9 +272,15 @@ def _any_factor(arrays, rng):
         [
             name
             for name, A in arrays.items()
-            if (name.startswith("state") or " solver " in name) and A.ndim > 1
+            if (": state " in name or " solver " in name) and A.ndim > 1
         ]
     )
+
+
+def _any_course(record, rng):
+    """One of the courses that have begun."""
+    begun = [course for course in record["courses"] if course is not None]
+    return begun[rng.integers(len(begun))]
 
 
 FAULTS = [

@@ -3,6 +3,7 @@ import importlib
 import numpy as np
 import pytest
 
+from nmfmerge.arguments.errors import ArgumentError
 from nmfmerge.io import FormatError, MissingLibrary, read
 from nmfmerge.io.errors import TooLarge
 
@@ -17,10 +18,10 @@ def refused():
     """Asserts that a file is refused in one line that names it; returns the line."""
 
     def check(path, *words, **options):
-        with pytest.raises(FormatError) as caught:
+        with pytest.raises((FormatError, ArgumentError)) as caught:
             read(path, **options)
         message = str(caught.value)
-        assert type(caught.value) in (FormatError, TooLarge)
+        assert type(caught.value) in (FormatError, TooLarge, ArgumentError)
         assert str(path) in message
         assert "\n" not in message
         for word in words:

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from nmfmerge.io import ReadingWarning, read
-from nmfmerge.origin import digest
+from nmfmerge.storage.provenance import digest
 
 
 @pytest.fixture

@@ -69,7 +69,6 @@ def test_blank_lines_and_cells_around_the_table_do_not_matter(tmp_path):
     ("lines", "words"),
     [
         ([["a", "b"], [1, None], [2, 3]], "2 cells in line 3 where the lines before have 1"),
-        ([["a", "b", "c"], [1, None, 3]], "line 2, column 2: the cell is empty"),
         ([["a", "b"], [1, 2], [3, "x"]], "line 3, column 2: 'x' is not a number"),
         ([["a", "b"], [1, "#DIV/0!"]], "line 2, column 2: '#DIV/0!' is not a number"),
         ([["a", "b"]], "a header and no lines of numbers"),
@@ -82,6 +81,14 @@ def test_what_is_no_matrix_is_refused(tmp_path, refused, lines, words):
         book.active.append(line)
     book.save(tmp_path / "x.xlsx")
     refused(tmp_path / "x.xlsx", words)
+
+
+def test_empty_cells_are_missing(tmp_path):
+    book = openpyxl.Workbook()
+    for line in [["a", "b", "c"], [1, None, 3], [4, 5, 6]]:
+        book.active.append(line)
+    book.save(tmp_path / "x.xlsx")
+    np.testing.assert_array_equal(read(tmp_path / "x.xlsx").X, [[1, np.nan, 3], [4, 5, 6]])
 
 
 def test_a_file_cut_short_or_of_another_kind_is_refused(tmp_path, table, refused, cut):

@@ -1,4 +1,6 @@
 import json
+import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -6,6 +8,7 @@ import scipy.sparse as sp
 
 from nmfmerge.datasets import Axis, Dataset, melody
 from nmfmerge.io import describe, read
+from nmfmerge.io.inspect import looks_like_counts
 
 BAD = np.array([[0.0, 1.0, 0.0], [0.0, -2.0, 7.0], [0.0, 0.0, 0.0], [0.0, np.nan, np.inf]])
 
@@ -50,13 +53,14 @@ def test_numbers_are_those_of_the_matrix(make):
         "infinite": 1,
         "zero_rows": 1,
         "zero_columns": 1,
+        "counts": False,
         "rows": "m/z",
         "columns": "time (s)",
     }
     assert megabytes >= (5 if sparse else 12) * 8 / 1e6
-    assert [problem.split(" and ")[0] for problem in problems] == [
+    assert [re.split(" and | \\(8", problem)[0] for problem in problems] == [
         "1 entry is negative (down to -2)",
-        "1 entry is NaN",
+        "1 entry is missing",
         "1 entry is infinite",
         "1 row is all zero",
         "1 column is all zero",
@@ -129,3 +133,26 @@ def test_extreme_and_signalling_values_give_no_warnings(tmp_path):
     facts = describe(read(tmp_path / "x.npy"))
     assert facts["nan"] == 1
     assert facts["mean"] == pytest.approx(1.7e308)
+
+
+@pytest.mark.parametrize("kind", [np.array, sp.csr_array])
+@pytest.mark.parametrize(
+    ("X", "counts"),
+    [
+        (np.random.default_rng(0).poisson(2, (8, 9)), True),
+        (np.random.default_rng(0).poisson(2, (8, 9)).astype(np.float32), True),
+        (np.random.default_rng(0).poisson(2, (8, 9)) + 0.5, False),
+        (np.random.default_rng(0).poisson(2, (8, 9)) - 1, False),
+        (np.random.default_rng(0).poisson(5000, (8, 9)), False),
+        (np.eye(8, 9), False),
+        (np.zeros((8, 9)), False),
+        (np.eye(8, 9) > 0, False),
+    ],
+)
+def test_counts_are_recognised(X, counts, kind):
+    assert describe(dataset(kind(X)))["counts"] is counts
+
+
+def test_pictures_are_no_counts():
+    pixels = dataset(np.random.default_rng(0).poisson(2, (8, 9)))
+    assert not looks_like_counts(replace(pixels, image_shape=(2, 4)))

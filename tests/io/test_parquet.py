@@ -63,7 +63,6 @@ def test_a_first_column_of_text_names_the_rows(tmp_path, X, dictionary):
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
-        ({"a": [1.0, 2.0], "b": [1.0, None]}, "1 empty cell(s) in column 'b'"),
         ({"a": [1.0, 2.0], "b": ["x", "y"]}, "column 'b' of string, not of numbers"),
         ({"a": ["x", "y"]}, "no column of numbers"),
         ({"a": pa.array([], pa.float64())}, "no column of numbers"),
@@ -72,6 +71,14 @@ def test_a_first_column_of_text_names_the_rows(tmp_path, X, dictionary):
 def test_what_is_no_matrix_is_refused(tmp_path, refused, columns, words):
     pq.write_table(pa.table(columns), tmp_path / "x.parquet")
     refused(tmp_path / "x.parquet", words)
+
+
+def test_empty_cells_are_missing(tmp_path):
+    columns = {"a": [1.0, 2.0], "b": [1.5, None], "c": pa.array([None, 3], pa.int64())}
+    pq.write_table(pa.table(columns), tmp_path / "x.parquet")
+    np.testing.assert_array_equal(
+        read(tmp_path / "x.parquet").X, [[1, 1.5, np.nan], [2, np.nan, 3]]
+    )
 
 
 def test_a_file_cut_short_is_refused(tmp_path, X, refused, cut):

@@ -61,7 +61,7 @@ def test_a_missing_file_is_not_found(tmp_path):
 
 def test_an_unknown_suffix_lists_what_is_known(tmp_path, refused):
     (tmp_path / "table.docx").write_bytes(b"PK")
-    refused(tmp_path / "table.docx", "suffix that is not known", *FILES)
+    refused(tmp_path / "table.docx", "unknown suffix", *FILES)
 
 
 @pytest.mark.parametrize("suffix", FILES)

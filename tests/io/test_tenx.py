@@ -97,8 +97,8 @@ def test_other_features_are_left_out_and_that_is_told(tmp_path, counts, refused)
     for path in (write_folder(tmp_path / "out", counts), write_h5(tmp_path / "x.h5", counts)):
         with pytest.warns(ReadingWarning, match="feature_type='Antibody Capture'"):
             data = read(path)
-        told = "2 features that are Antibody Capture were left out"
-        assert describe(data)["description"] == told
+        note = "2 features that are Antibody Capture were left out"
+        assert describe(data)["description"] == note
         assert data.X.shape == (7, 7)
         proteins = read(path, feature_type="Antibody Capture")
         assert proteins.columns.values.tolist() == ["CD3", "CD19"]

@@ -127,9 +127,6 @@ def test_a_single_column(tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("a,b\n1,2\n3,\n", "line 3, column 2: the cell is empty; fill it with a number"),
-        ("a,b\n1,2\nNA,3\n", "line 3, column 1: 'NA' is a missing value"),
-        ("1,2\n3,nan\n", "line 2, column 2: 'nan' is a missing value"),
         ("1,2,3\n4,x,6\n", "line 2, column 2: 'x' is not a number"),
         ("1,x,3\n4,5,6\n7,8,9\n", "line 1, column 2: 'x' is not a number"),
         ("1,2\n3,4\nx,5\n6,7\n8,9\n", "line 3, column 1: 'x' is not a number"),
@@ -145,6 +142,15 @@ def test_a_single_column(tmp_path):
 )
 def test_a_bad_cell_or_line_is_named(tmp_path, refused, text, words):
     refused(write(tmp_path, text), words)
+
+
+@pytest.mark.parametrize("cell", ["", "NA", "n/a", "NaN", "null", "-"])
+def test_empty_cells_and_words_for_nothing_are_missing(tmp_path, cell):
+    data = read(write(tmp_path, f",a,b,c\nr,1,2,3\ns,{cell},5,6\nt,7,8,{cell}\n"))
+    expected = [[1, 2, 3], [np.nan, 5, 6], [7, 8, np.nan]]
+    assert_table(data, expected, ["r", "s", "t"], ["a", "b", "c"])
+    data = read(write(tmp_path, f"1,5\t2\n3\t{cell}\n", "x.tsv"))
+    np.testing.assert_array_equal(data.X, [[1.5, 2], [3, np.nan]])
 
 
 def test_a_line_far_down_is_named(tmp_path, refused):

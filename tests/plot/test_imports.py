@@ -18,6 +18,7 @@ print("matplotlib" in sys.modules, "matplotlib.pyplot" in sys.modules)
 
 def test_names_are_frozen():
     assert nmfmerge.plot.__all__ == [
-        "comparison", "components", "convergence", "maps", "merges", "paired_starts", "rank_path",
-        "reconstruction", "singular_values", "starts",
+        "clustergram", "comparison", "components", "consensus", "convergence", "maps", "merges",
+        "paired_starts", "rank_path", "reconstruction", "sample_usages", "signatures",
+        "singular_values", "starts", "usage_maps",
     ]  # fmt: skip

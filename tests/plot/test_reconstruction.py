@@ -4,7 +4,7 @@ import scipy.sparse as sp
 
 from nmfmerge import Factorization, Status, plot
 from nmfmerge.datasets import Axis, Dataset
-from nmfmerge.plot.blocks import average, average_product, block_starts
+from nmfmerge.drawing.blocks import average, average_product, block_starts
 
 
 def factorization(W, H):

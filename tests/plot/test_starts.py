@@ -5,7 +5,8 @@ import pytest
 
 from nmfmerge import metrics, nmf, nmf_merge, plot
 from nmfmerge.plot.style import CRIMSON
-from nmfmerge.result import Spread, Start, Status
+from nmfmerge.results.factorization import Spread, Start
+from nmfmerge.solvers.history import Status
 
 
 def with_starts(result, errors, similarity, best=0):
@@ -66,7 +67,7 @@ def test_the_matrix_is_the_similarity_in_order_of_share(run):
     red = {label.get_text() for label in labels if label.get_color() == CRIMSON}
     assert red == set("abde")
     assert len(right.texts) == np.sum(similarity < 0.9)
-    assert "Red: components that are not found" in right.figure.get_supxlabel()
+    assert "Red: not found from every start" in right.figure.get_supxlabel()
 
 
 def test_a_similarity_just_below_the_limit_is_not_rounded_up_to_it(run):

@@ -17,7 +17,7 @@ from nmfmerge import (
     recover_components,
     transform,
 )
-from nmfmerge.init import INITS
+from nmfmerge.method.init import INITS
 from nmfmerge.solvers import SOLVERS
 
 pytestmark = pytest.mark.filterwarnings(
@@ -196,6 +196,6 @@ def test_a_callback_sees_factors_of_X_itself():
 
 def test_large_data_are_not_copied_for_their_scale():
     X = 255 * np.random.default_rng(0).random((300, 200))
-    from nmfmerge.validation import check_X
+    from nmfmerge.inputs.check import check_X
 
     assert np.shares_memory(check_X(X).X, X)

@@ -5,13 +5,13 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from nmfmerge import datasets, folder, metrics, nmf, nmf_merge, plot
+from nmfmerge import datasets, metrics, nmf, nmf_merge, plot
 from nmfmerge.cli.common import pages
 from nmfmerge.datasets import Axis, Dataset
-from nmfmerge.folder import Fit
 from nmfmerge.report import page, stability, warnings_of
 from nmfmerge.report.figures import draw
 from nmfmerge.report.svg import inline
+from nmfmerge.storage.folder import Fit
 
 VOID = {"meta", "img", "br", "hr", "link", "input"}
 OURS = re.compile(r"<script>.*?</script>|<script type=\"application/json\" id=\"axes\">", re.DOTALL)
@@ -233,7 +233,7 @@ def test_every_figure_is_drawn_once_for_the_folder_and_the_page(fitted, monkeypa
 
     for name in plot.__all__:
         monkeypatch.setattr(plot, name, noted(name, getattr(plot, name)))
-    files = pages(Fit(result, data, {}))
+    files = pages(Fit(result, data))
     assert sorted(drawn) == [
         "components", "convergence", "merges", "reconstruction", "singular_values", "starts",
     ]  # fmt: skip
@@ -308,12 +308,11 @@ def test_names_are_bars_and_pixels_are_maps(rng):
     assert bars[bars.index('class="name">') :].startswith(f'class="name">{first}<')
 
 
-def test_images_have_a_figure_of_maps_that_counts_as_ours(rng):
+def test_images_have_a_figure_of_maps(rng):
     X = rng.random((12, 6))
     axes = Axis("pixel", np.arange(12)), Axis("frame", np.arange(6))
-    files = pages(Fit(nmf(X, 2), Dataset("x", X, 2, *axes, image_shape=(4, 3)), {}))
+    files = pages(Fit(nmf(X, 2), Dataset("x", X, 2, *axes, image_shape=(4, 3))))
     assert files["figures/maps.png"].startswith(b"\x89PNG")
-    assert set(files) <= folder._FILES
 
 
 def test_drawing_tells_what_is_ready(fitted):
@@ -335,3 +334,12 @@ def test_figures_use_the_colours_of_the_page_and_keep_their_numbers(fitted):
     assert "var(--ink)" in drawn
     assert "DejaVu" not in drawn
     assert "<style" not in drawn
+
+
+def test_sections_of_a_field_follow_the_first(fitted):
+    data, result = fitted
+    html = page(result, data, extra={"field": ("Of the field", "<p>said</p>")})
+    ids = re.findall(r'<section id="([\w-]+)"', html)
+    assert ids[:2] == ["short", "field"]
+    assert '<a href="#field">Of the field</a>' in html
+    assert "<p>said</p></section>" in html

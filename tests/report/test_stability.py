@@ -7,7 +7,7 @@ import pytest
 
 from nmfmerge import Factorization, Status, datasets, nmf_merge
 from nmfmerge.report import stability, warnings_of
-from nmfmerge.result import Start
+from nmfmerge.results.factorization import Start
 
 
 def result(errors, missed=(), r=5, names=(), best=0):

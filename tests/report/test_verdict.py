@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from nmfmerge import Factorization, Status, datasets, rank_path
-from nmfmerge.alternatives import around
+from nmfmerge.ranks.alternatives import around
 from nmfmerge.report import stability, verdict, warnings_of
 from nmfmerge.report.words import apart, number
+from nmfmerge.results.about import About
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,7 @@ def evidence(rank, first=1):
     [(4, "Rank 4 stands out (high"), (5, "Rank 4 looks too low."), (3, "Rank 4 looks too high.")],
 )
 def test_the_rank_in_words(fit, rank, said):
-    about = {"around": evidence(rank)}
+    about = About(around=evidence(rank))
     assert dict(verdict.verdict(fit, about))["Rank"].startswith(said)
 
 
@@ -59,8 +60,8 @@ def test_path_and_fit_agree():
     X = np.maximum(clean + 0.02 * rng.standard_normal(clean.shape), 0)
     path = rank_path(X, 14)
     for r in (9, 10, 12):
-        of_path = dict(verdict.verdict(path[r], {}, path))["Rank"]
-        of_fit = dict(verdict.verdict(path[r], {"around": around(X, path[r])}))["Rank"]
+        of_path = dict(verdict.verdict(path[r], About(), path))["Rank"]
+        of_fit = dict(verdict.verdict(path[r], About(around=around(X, path[r]))))["Rank"]
         assert of_path == of_fit
 
 
@@ -82,21 +83,21 @@ def test_path_and_fit_agree():
     ],
 )  # fmt: skip
 def test_against_standard_nmf(fit, standard, said):
-    assert verdict.against_standard(fit, {"standard": standard}) == said
+    assert verdict.against_standard(fit, About(standard=standard)) == said
 
 
 def test_starts_of_the_demo_are_compared(fit):
     compare = {"standard_errors": [2.4, 2.2, 3.0], "merge_errors": [2.0, 2.2, 2.1]}
-    assert verdict.against_standard(fit, {"compare": compare}) == (
+    assert verdict.against_standard(fit, About(compare=compare)) == (
         "Standard NMF from the same 3 starts ended at 2.2 %; NMF-Merge at 2 %, 9.1 % lower."
     )
 
 
 def test_the_topics_come_in_order_and_unknown_ones_are_left_out(fit, fitted):
-    assert verdict.verdict(fit, {}) == []
+    assert verdict.verdict(fit, About()) == []
     _, result = fitted
-    about = {"standard": {"fitting_error": result.fitting_error, "n_init": 4}}
-    about["around"] = evidence(3)
+    standard = {"fitting_error": result.fitting_error, "n_init": 4}
+    about = About(standard=standard, around=evidence(3))
     said = verdict.verdict(result, about)
     assert [topic for topic, _ in said] == ["Rank", "Against standard NMF", "Stability"]
     assert said[2][1] == stability.lead(result)
@@ -112,6 +113,6 @@ def test_numbers_look_different_where_they_are():
 
 def test_two_errors_that_are_nothing_are_not_compared(fit):
     exact = replace(fit, fitting_error=1.2e-6)
-    assert verdict.against_standard(exact, {"standard": {"fitting_error": 3.7e-13}}) == (
+    assert verdict.against_standard(exact, About(standard={"fitting_error": 3.7e-13})) == (
         "Standard NMF from the same start ended at next to nothing, as NMF-Merge did."
     )

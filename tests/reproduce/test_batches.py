@@ -2,12 +2,14 @@
 
 import re
 import time
+from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from nmfmerge import metrics
-from nmfmerge.validation import check_X
+from nmfmerge import Status, metrics
+from nmfmerge.inputs.check import check_X
 from reproduce import batches, consistency, fair, table2, timing, tolerances
 from reproduce.__main__ import main
 from reproduce.batches import can_make, make_batch, most_starts, perform_on_device, to_make
@@ -27,6 +29,8 @@ CASES = [
     ("lcms_like", {"solver": "hals", "loose": 1e-4, "rank": 5}),
     ("lcms_like", {"solver": "hals", "loose": 1e-4, "extra": 2}),
     ("melody", {"solver": "mu", "loose": 1e-4}),
+    ("lcms_like", {"solver": "gcd", "loose": 1e-4}),
+    ("melody", {"solver": "alspgrad", "loose": 1e-4}),
 ]
 
 
@@ -41,7 +45,7 @@ def host(name):
 def tensor(name):
     """What a device has, but in the memory of the processor."""
     torch = pytest.importorskip("torch")
-    from nmfmerge.tensors import device_matrix
+    from nmfmerge.inputs.tensors import device_matrix
 
     return device_matrix(torch.from_numpy(np.ascontiguousarray(matrix(name))), False)
 
@@ -64,7 +68,7 @@ def made_alone():
     return get
 
 
-@pytest.mark.parametrize("kind", [host, tensor])
+@pytest.mark.parametrize("kind", [host, pytest.param(tensor, marks=pytest.mark.tensors)])
 @pytest.mark.parametrize(("data", "settings"), CASES)
 def test_a_batch_stores_what_single_runs_give(data, settings, kind, store, made_alone, monkeypatch):
     monkeypatch.setattr(batches, "check_X", lambda X, device: kind(data))
@@ -107,7 +111,7 @@ def test_a_batch_that_does_not_fit_in_memory_is_made_in_parts(store, tmp_path, m
     whole = Store(tmp_path / "whole")
     assert perform_on_device(runs, whole, "cpu")
     assert whole.get(runs[0])["batch"]["starts"] == STARTS
-    two = 2 * 12 * 8 * (6 + 1) * sum(matrix("lcms_like").shape)
+    two = 2 * batches.ARRAYS * 8 * (6 + 1) * sum(matrix("lcms_like").shape)
     monkeypatch.setattr(batches, "HOST_BYTES", two)
     assert most_starts(runs[1], two) == 2
     assert perform_on_device(runs, store, "cpu")
@@ -116,15 +120,14 @@ def test_a_batch_that_does_not_fit_in_memory_is_made_in_parts(store, tmp_path, m
         assert store.get(run)["error"] == pytest.approx(whole.get(run)["error"], rel=1e-6)
 
 
-def test_only_random_starts_of_solvers_that_a_device_has_are_made():
+def test_a_device_makes_every_start_of_the_table_and_nothing_whose_time_counts():
     options = Options(("melody", "cbcl"))
-    assert not any(map(can_make, fair.plan(options)))  # their times count
-    made = [run for run in table2.plan(options) if can_make(run)]
-    assert {(run.solver, run.init) for run in made} == {("hals", "random"), ("mu", "random")}
-    per_cell = {(run.data, run.solver, run.method): 0 for run in made}
-    for run in made:
-        per_cell[run.data, run.solver, run.method] += 1
-    assert set(per_cell.values()) == {200}
+    assert not any(map(can_make, fair.plan(options)))
+    made = table2.plan(options)
+    assert all(map(can_make, made))
+    per_cell = Counter((run.data, run.solver, run.method, run.init) for run in made)
+    assert len(per_cell) == 2 * 4 * 2 * 4
+    assert all(n == (200 if init == "random" else 1) for (*_, init), n in per_cell.items())
     assert len(consistency.compared(Options(("cbcl",)))) == 2 * 20
 
 
@@ -141,20 +144,48 @@ def test_what_is_stored_is_not_made_again(store, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_large_data_come_first(store):
-    runs = [Run(data, "nmf", 3) for data in ("melody", "cbcl", "lcms_like")]
+def test_cells_of_the_table_come_first_and_those_that_take_longest_last(store):
     store.has = lambda *_, **__: False
-    assert [run.data for run in to_make(runs, store)] == ["cbcl", "melody", "lcms_like"]
+    wanted = [
+        *pair("melody"), pair("melody", extra=2)[1], *pair("cbcl"), pair("melody", loose=1e-2)[1],
+        *pair("melody", rank=2), *pair("cbcl", solver="mu"),
+    ]  # fmt: skip
+    rank, mu, cbcl, loose = wanted[6:8], wanted[8:], wanted[3:5], wanted[5]
+    shuffled = [*rank, *mu, wanted[0], *cbcl, loose, wanted[1], wanted[2]]
+    assert to_make(shuffled, store) == wanted
 
 
-def test_a_batch_that_does_not_end_in_time_is_given_up(store, capsys):
-    endless = [Run("melody", "nmf", 3, tol=1e-300, seed=seed) for seed in range(2)]
+def test_a_batch_of_which_nothing_ends_in_time_stores_nothing(store, capsys):
+    endless = [Run("melody", "nmf", 3, solver="mu", tol=1e-300, seed=seed) for seed in range(2)]
     quick = planned(*CASES[0])
-    assert not perform_on_device([*quick, *endless], store, "cpu", until=time.monotonic() + 4)
+    assert perform_on_device(quick, store, "cpu")  # compiles
+    assert not perform_on_device([*quick, *endless], store, "cpu", until=time.monotonic() + 1)
     assert all(store.has(run) for run in quick)
     assert not any(store.has(run) for run in endless)
     assert "time is up; 2 runs are left" in capsys.readouterr().err
-    assert make_batch(endless, host("melody"), [], until=time.monotonic() - 1) is None
+    assert make_batch(endless, host("melody"), [], until=time.monotonic() - 1) == []
+
+
+def test_a_batch_that_is_cut_off_keeps_what_has_converged(store, monkeypatch):
+    """What goes on from the others is not begun, and nothing is taken for another start."""
+    runs = planned(*CASES[0])
+    whole = batches.nmf
+
+    def cut_off(*given, **options):
+        result = whole(*given, **options)
+        late = replace(result.solutions[1], status=Status.MAX_TIME)
+        return replace(result, solutions=(result.solutions[0], late, result.solutions[2]))
+
+    monkeypatch.setattr(batches, "nmf", cut_off)
+    assert not perform_on_device(runs, store, "cpu")
+    assert [store.has(run) for run in runs] == [True, True, False, False, True, True]
+    monkeypatch.setattr(batches, "nmf", whole)
+    assert perform_on_device(runs, store, "cpu")
+    assert len({store.get(run)["error"] for run in runs[::2]}) > 1
+    for run in runs:
+        assert store.get(run)["error"] == pytest.approx(
+            make(run).record["error"], rel=run.tol
+        )  # by the tolerance at which starts stop
 
 
 def test_what_was_made_before_an_error_is_exported(tmp_path, monkeypatch):
@@ -171,7 +202,7 @@ def test_what_was_made_before_an_error_is_exported(tmp_path, monkeypatch):
     with pytest.raises(MemoryError):
         main(["table2", *GIVEN, *files, "--device", "cpu"])
     other = Store(tmp_path / "other")
-    assert other.take_in([tmp_path / "parts" / "runs-0.sqlite"]) == 2 * STARTS
+    assert other.take_in([tmp_path / "parts" / "runs-0.sqlite"]) == sum(map(len, made))
 
 
 def test_runs_of_a_batch_have_no_times_and_sections_on_time_leave_them_out(store):
@@ -242,8 +273,8 @@ def test_what_a_device_has_to_make_is_shown_by_kind(tmp_path, capsys):
     assert main(["plan", *GIVEN, "--store", str(tmp_path / "runs"), "--device", "cuda"]) == 0
     lines = [line.split("  ") for line in capsys.readouterr().out.splitlines()]
     cells = [[cell.strip() for cell in line if cell.strip()] for line in lines]
-    assert ["generated LC-MS", "hals", "merge", "6", "1", "0.0001", "3 of 3"] in cells
-    assert not any("gcd" in line for line in cells)
+    assert ["generated LC-MS", "hals", "merge", "6", "1", "0.0001", "6 of 6"] in cells
+    assert ["generated LC-MS", "gcd", "nmf", "6", "0", "0", "6 of 6"] in cells
 
 
 def test_a_device_that_is_not_there_is_said(tmp_path, capsys):

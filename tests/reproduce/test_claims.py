@@ -127,8 +127,8 @@ def test_a_cell_that_differs_from_the_paper_is_named():
     cells = {("hals", "nndsvd", "pf1"): outcomes([2.851], [2.90], data="pf1")}
     table2._agreement(section, cells)
     text = section.text()
-    assert "1 of 2 values agree" in text
-    assert "| P&F No.1 | HALS | NNDSVD | NMF-Merge | 2.900 | 2.85 | +0.050 | 1 |" in text
+    assert "1 of 2 means and 0 of 0 standard deviations agree" in text
+    assert "| P&F No.1 | HALS | NNDSVD | NMF-Merge | mean | 2.900 | 2.85 | +0.050 | 1 |" in text
 
 
 @pytest.mark.parametrize(
@@ -149,3 +149,20 @@ def test_judgement_knows_every_alternative():
              "sklearn tight": contender(0.8)}  # fmt: skip
     assert fair._judge_random(found, (2.0, 1.0)) == "worse"
     assert fair._judge_default(found) == "worse"
+
+
+def test_values_agree_at_two_decimals_means_and_standard_deviations():
+    """Of MHLL, GCD, random starts the paper has 3.08±0.00 / 3.08±0.00."""
+    found = table2.values({
+        ("gcd", "random", "mhll"): outcomes([3.074, 3.094], [3.1, 3.12], "mhll", "gcd", 1),
+        ("gcd", "nndsvd", "mhll"): outcomes([3.08], [3.2], "mhll", "gcd", 1),
+        ("gcd", "random", "wt15"): outcomes([3.97], [3.97], "wt15", "gcd"),  # other data
+        ("gcd", "nndsvda", "mhll"): NONE,
+    })  # fmt: skip
+    assert [(value.what, value.agrees) for value in found] == [
+        ("mean", True), ("spread", True), ("mean", False), ("spread", True),
+        ("mean", True), ("mean", False),
+    ]  # fmt: skip
+    assert table2.counted(found) == "2 of 4 means and 2 of 2 standard deviations"
+    assert found[2].ours == pytest.approx(3.11)
+    assert found[2].starts == 2

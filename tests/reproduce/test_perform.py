@@ -213,7 +213,7 @@ def test_a_long_run_on_large_data_is_begun_anyway_and_goes_on_from_its_checkpoin
 
     with monkeypatch.context() as patched:
         patched.setattr("reproduce.one_run.Trace.__call__", stop_halfway)
-        patched.setattr("nmfmerge.checkpoint.Checkpoint.due", lambda self: True)
+        patched.setattr("nmfmerge.storage.checkpoint.Checkpoint.due", lambda self: True)
         with pytest.raises(SystemExit):
             make(run, None, file)
     assert file.exists()

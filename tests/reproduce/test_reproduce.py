@@ -10,7 +10,7 @@ from nmfmerge import datasets, metrics, nmf, nmf_merge
 from reproduce import comparison, consistency, fair, paper, plateau, table2, timing
 from reproduce.__main__ import NAMES, main
 from reproduce.machines import VERSIONS
-from reproduce.page import Verdict
+from reproduce.page import Claim, Section, Verdict, kept, write
 from reproduce.pairs import Options, Outcomes, random_pairs
 from reproduce.perform import perform
 from reproduce.results import opening
@@ -237,3 +237,15 @@ def test_generated_sets_are_the_packages():
     np.testing.assert_array_equal(
         matrix("melody"), datasets.melody(33, 40).X / datasets.melody(33, 40).X.max()
     )
+
+
+def test_a_section_without_runs_stays_as_it_stands_on_the_page(tmp_path):
+    page, claims = tmp_path / "RESULTS.md", [Claim("It is fast.", Verdict.PARTLY, "1 of 2")]
+    write(page, [Section("Time", ["Some text.", "| a |\n| --- |"], claims=claims), Section("Last")])
+    once = kept(page, "Time")
+    write(page, [once, Section("Last")])
+    again = kept(page, "Time")
+    assert again.text() == once.text()
+    assert again.claims == claims
+    assert "Some text.\n\n| a |" in again.text()
+    assert kept(page, "Last").pieces == kept(tmp_path / "none.md", "Time").pieces == []

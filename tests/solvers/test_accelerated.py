@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 
 from nmfmerge import Interrupted, Status, datasets, metrics, nmf, nmf_merge
-from nmfmerge.data import wrap
-from nmfmerge.init import INITS
-from nmfmerge.solvers import Limits, Loop, Point
+from nmfmerge.losses import FROBENIUS, Problem
+from nmfmerge.matrices import wrap
+from nmfmerge.method.init import INITS
+from nmfmerge.solvers import Batch, Limits, Loop
 from nmfmerge.solvers.accelerated import AcceleratedHALS
 
 
@@ -144,16 +145,16 @@ def test_converged_solution_is_a_stationary_point(lcms):
     assert metrics.kkt_residual(lcms, result.W, result.H) < 1e-7
 
 
-def test_an_iteration_cut_off_leaves_the_better_of_two_points(lcms, monkeypatch):
+def test_an_iteration_cut_off_leaves_the_better_of_two_points(lcms, monkeypatch, single_operations):
     data = wrap(lcms)
     rng = np.random.default_rng(0)
     starts = [INITS[init](data, 8, rng) for init in ("nndsvd", "random", "random")]
-    point = Point(data, *(np.stack(side) for side in zip(*starts, strict=True)))
-    first = Loop(AcceleratedHALS, point, stage="final", tol=0, limits=Limits(max_iter=60))
+    batch = Batch(Problem(data, FROBENIUS), *(np.stack(side) for side in zip(*starts, strict=True)))
+    first = Loop(AcceleratedHALS, batch, stage="final", tol=0, limits=Limits(max_iter=60))
     first.run()
-    before = first.point.objective()
+    before = first.batch.value()
     calls = []
-    original = Point.fit
+    original = Batch.fit
 
     def interrupted(self, *arguments):
         calls.append(1)
@@ -161,9 +162,9 @@ def test_an_iteration_cut_off_leaves_the_better_of_two_points(lcms, monkeypatch)
             raise KeyboardInterrupt
         return original(self, *arguments)
 
-    monkeypatch.setattr(Point, "fit", interrupted)
+    monkeypatch.setattr(Batch, "fit", interrupted)
     loop = Loop(
-        AcceleratedHALS, first.point, stage="final", tol=0, limits=Limits(max_iter=65),
+        AcceleratedHALS, first.batch, stage="final", tol=0, limits=Limits(max_iter=65),
         before=first.state(),
     )  # fmt: skip
     with pytest.raises(KeyboardInterrupt):
@@ -171,8 +172,8 @@ def test_an_iteration_cut_off_leaves_the_better_of_two_points(lcms, monkeypatch)
     loop.cut_off()
     monkeypatch.undo()
     assert {outcome.status for outcome in loop.outcomes()} == {Status.INTERRUPTED}
-    fresh = Point(data, loop.point.Wt, loop.point.H)
-    assert (fresh.objective() <= before * (1 + 1e-12)).all()
+    fresh = Batch(Problem(data, FROBENIUS), loop.batch.Wt, loop.batch.H)
+    assert (fresh.value() <= before * (1 + 1e-12)).all()
 
 
 def test_ctrl_c_in_the_accelerated_phase(lcms):

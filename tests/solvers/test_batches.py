@@ -8,9 +8,10 @@ import scipy.sparse as sp
 from threadpoolctl import threadpool_info
 
 from nmfmerge import Status, datasets, nmf_merge
-from nmfmerge.data import DenseData, dense, wrap
-from nmfmerge.init import INITS
-from nmfmerge.solvers import SOLVERS, Limits, Loop, Point
+from nmfmerge.losses import FROBENIUS, Problem
+from nmfmerge.matrices import dense, wrap
+from nmfmerge.method.init import INITS
+from nmfmerge.solvers import SOLVERS, Batch, Limits, Loop
 
 KINDS = {"dense": np.asarray, "csr": sp.csr_array}
 
@@ -27,32 +28,32 @@ def some_starts(data, r):
     rng = np.random.default_rng(0)
     starts = [INITS[init](data, r, rng) for init in ("nndsvd", "random", "random", "random")]
     solved = iterate("hals", data, starts[1:2], tol=1e-6, max_iter=20_000)
-    return [*starts, (solved.point.Wt[0], solved.point.H[0])]
+    return [*starts, (solved.batch.Wt[0], solved.batch.H[0])]
 
 
-def errors_of(data, point):
+def errors_of(data, batch):
     """Fitting errors of all starts, without cancellation."""
-    pairs = zip(point.Wt, point.H, strict=True)
+    pairs = zip(batch.Wt, batch.H, strict=True)
     return [100 * data.residual_norm2(Wt, H) / data.norm2 for Wt, H in pairs]
 
 
 def iterate(solver, data, starts, tol, max_iter=3000, before=None):
     Wt, H = (np.stack(side) for side in zip(*starts, strict=True))
     limits = Limits(max_iter=max_iter)
-    point = Point(data, Wt, H)
-    loop = Loop(SOLVERS[solver], point, stage="final", tol=tol, limits=limits, before=before)
+    batch = Batch(Problem(data, FROBENIUS), Wt, H)
+    loop = Loop(SOLVERS[solver], batch, stage="final", tol=tol, limits=limits, before=before)
     loop.run()
     return loop
 
 
 def assert_ends_as_alone(solver, data, starts, tol, max_iter, rtol):
-    batch = iterate(solver, data, starts, tol, max_iter)
-    outcomes, errors = batch.outcomes(), errors_of(data, batch.point)
+    together = iterate(solver, data, starts, tol, max_iter)
+    outcomes, errors = together.outcomes(), errors_of(data, together.batch)
     for i, start in enumerate(starts):
         alone = iterate(solver, data, [start], tol, max_iter)
         (outcome,) = alone.outcomes()
         assert (outcomes[i].status, outcomes[i].n_iter) == (outcome.status, outcome.n_iter)
-        assert errors[i] == pytest.approx(errors_of(data, alone.point)[0], rel=rtol)
+        assert errors[i] == pytest.approx(errors_of(data, alone.batch)[0], rel=rtol)
         np.testing.assert_allclose(outcomes[i].history.step[:5], outcome.history.step[:5], rtol=0.1)
     return outcomes
 
@@ -88,13 +89,13 @@ def test_some_reach_their_limit_of_iterations_and_go_on_later(solver):
         assert outcome.status is (Status.CONVERGED if count <= limit else Status.MAX_ITER)
     whole = iterate(solver, data, starts, 1e-3)
     first = iterate(solver, data, starts, 1e-3, limit)
-    ended = list(zip(first.point.Wt, first.point.H, strict=True))
+    ended = list(zip(first.batch.Wt, first.batch.H, strict=True))
     last = iterate(solver, data, ended, 1e-3, before=first.state())
     assert [outcome.n_iter for outcome in last.outcomes()] == counts
-    np.testing.assert_allclose(errors_of(data, last.point), errors_of(data, whole.point), rtol=1e-9)
+    np.testing.assert_allclose(errors_of(data, last.batch), errors_of(data, whole.batch), rtol=1e-9)
     if SOLVERS[solver].warm_up is None:  # else limits part the batch, and sums are rounded anew
-        np.testing.assert_array_equal(last.point.Wt, whole.point.Wt)
-        np.testing.assert_array_equal(last.point.H, whole.point.H)
+        np.testing.assert_array_equal(last.batch.Wt, whole.batch.Wt)
+        np.testing.assert_array_equal(last.batch.H, whole.batch.H)
 
 
 def test_a_start_that_converges_in_the_warm_up_is_done():
@@ -112,7 +113,7 @@ def test_all_converge_in_the_warm_up(tol):
     starts = some_starts(data, 4)
     plain = iterate("hals", data, starts, tol)
     fast = iterate("accelerated", data, starts, tol)
-    np.testing.assert_array_equal(fast.point.Wt, plain.point.Wt)
+    np.testing.assert_array_equal(fast.batch.Wt, plain.batch.Wt)
     for a, b in zip(fast.outcomes(), plain.outcomes(), strict=True):
         assert (a.status, a.n_iter) == (b.status, b.n_iter)
 
@@ -124,8 +125,8 @@ def test_the_order_of_the_starts_changes_nothing(solver):
     forth = iterate(solver, data, starts, 1e-3)
     back = iterate(solver, data, starts[::-1], 1e-3)
     assert [o.n_iter for o in forth.outcomes()] == [o.n_iter for o in back.outcomes()][::-1]
-    errors = errors_of(data, forth.point)
-    np.testing.assert_allclose(errors, errors_of(data, back.point)[::-1], rtol=1e-9)
+    errors = errors_of(data, forth.batch)
+    np.testing.assert_allclose(errors, errors_of(data, back.batch)[::-1], rtol=1e-9)
 
 
 def test_the_same_start_thrice_is_the_same_to_rounding():
@@ -133,31 +134,21 @@ def test_the_same_start_thrice_is_the_same_to_rounding():
     start = some_starts(data, 4)[1]
     for solver in SOLVERS:
         loop = iterate(solver, data, [start] * 3, 1e-3)
-        for F in (loop.point.Wt, loop.point.H):
+        for F in (loop.batch.Wt, loop.batch.H):
             np.testing.assert_allclose(F[1], F[0], rtol=1e-6, atol=1e-12)
 
 
-@pytest.mark.parametrize("shape", [(100, 400), (300, 700)])
-def test_blas_has_one_thread_wherever_ours_share_a_product(shape, monkeypatch):
+def test_blas_has_one_thread_wherever_ours_share_a_product(monkeypatch, single_operations):
     """Also in the over-complete stage, whose products are larger than those of the others."""
-    for module in ("data.dense", "kernels.parallel"):
-        monkeypatch.setattr(f"nmfmerge.{module}.available_threads", lambda: 4)
-    shared, limits = [], []
-    in_threads, cross = dense.in_threads, DenseData.cross
+    shared, share = [], dense.share
 
-    def noted(*arguments):
+    def noted(part, n):
         blas = [library for library in threadpool_info() if library["user_api"] == "blas"]
-        shared.append([library["num_threads"] for library in blas])
-        return in_threads(*arguments)
+        shared.append((n, [library["num_threads"] for library in blas]))
+        return share(part, n)
 
-    def counted(self, side, F, out=None):
-        limits.append(self._threads(F.shape[1], len(F)))
-        return cross(self, side, F, out)
-
-    monkeypatch.setattr("nmfmerge.data.dense.in_threads", noted)
-    monkeypatch.setattr(DenseData, "cross", counted)
-    X = np.random.default_rng(0).random(shape)
-    nmf_merge(X, 20, n_init=6, n_extra=15, tol=1e-1, tol_intermediate=1e-1)
-    assert max(limits) > 1
-    assert shared
-    assert all(count == 1 for counts in shared for count in counts)
+    monkeypatch.setattr("nmfmerge.matrices.dense.share", noted)
+    X = np.random.default_rng(0).random((300, 700))
+    nmf_merge(X, 20, n_init=2, n_extra=15, tol=1e-1, tol_intermediate=1e-1)
+    assert max(n for n, _ in shared) > 1
+    assert all(count == 1 for _, counts in shared for count in counts)

@@ -1,7 +1,7 @@
 """The command ``nmfmerge``: one file per subcommand; errors end in one sentence and an exit code.
 
 Exit codes: 0 done, 1 the input or the output is at fault, 2 the command was mistyped, 3 the fit did
-not converge within its limits (its result is written all the same), 130 interrupted.
+not converge within its limits (its result is still written), 130 interrupted.
 """
 
 import argparse
@@ -12,26 +12,29 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from threadpoolctl import threadpool_limits
+from nmfmerge._version import __version__
 
-import nmfmerge
-from nmfmerge.cli.messages import in_options, show
-from nmfmerge.folder import RestoredWarning
-from nmfmerge.io.errors import ReadingWarning
-
-COMMANDS = ("demo", "fit", "path", "report", "merge", "export", "compare", "explore", "info")
-_COMPUTING = ("demo", "fit", "path", "merge", "explore")
+COMMANDS = (
+    "demo", "fit", "path", "consensus", "programs", "signatures", "report", "merge", "export",
+    "compare", "explore", "info",
+)  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code."""
-    given = _parser().parse_args(arguments)
+    """Run a command and return its exit code.
+
+    Only the code of this command is imported, and nothing for ``--version``.
+    """
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    given = _parser(words[0] if words else None).parse_args(words)
+    from threadpoolctl import threadpool_limits
+
     command = import_module(f"nmfmerge.cli.{given.command}")
     try:
-        with warnings.catch_warnings(), threadpool_limits(getattr(given, "threads", None)):
-            _tell_of_reading(given)
+        with warnings.catch_warnings(), threadpool_limits(_threads(given)):
+            _print_reading_warnings(given)
             return int(command.run(given))
-    except BrokenPipeError:  # the reader of our output has gone
+    except BrokenPipeError:  # the reader of our output has closed the pipe
         sys.stderr.close()
         return 0
     except KeyboardInterrupt:
@@ -39,56 +42,65 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except argparse.ArgumentTypeError as error:
         return _fail(given, str(error), 2)
     except (ValueError, TypeError, OSError) as error:
-        return _fail(given, " ".join(str(error).split()), 1)
+        return _fail(given, error)
     except MemoryError:
         return _fail(given, "there is not enough memory for this matrix: try float32 or less data")
 
 
-def _tell_of_reading(given: argparse.Namespace) -> None:
-    """Show what readers warn of as one sentence with options, not with a line of Python."""
+def _print_reading_warnings(given: argparse.Namespace) -> None:
+    """Print warnings of readers as one sentence with options, without a line of code."""
+    from nmfmerge.cli.messages import in_options, show
+    from nmfmerge.io.errors import ReadingWarning
+    from nmfmerge.storage.folder import RestoredWarning
+
     show_other = warnings.showwarning
 
     def show_warning(message: Any, category: type[Warning], *rest: Any, **more: Any) -> None:
         if issubclass(category, ReadingWarning | RestoredWarning):
-            show(f"nmfmerge: {in_options(str(message), given)}", sys.stderr)
+            show(f"nmfmerge: {in_options(message)}", sys.stderr)
         else:
             show_other(message, category, *rest, **more)
 
     warnings.showwarning = show_warning
-    for told in (ReadingWarning, RestoredWarning):
-        warnings.simplefilter("always", told)
+    for category in (ReadingWarning, RestoredWarning):
+        warnings.simplefilter("always", category)
 
 
-def _threads(text: str) -> int:
-    """A number of threads."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of threads: 1 or more")
-    return int(text)
+def _threads(given: argparse.Namespace) -> int | None:
+    """Most threads of the whole process, not of its fits alone; None if no limit was given."""
+    from nmfmerge.machine import cores
+    from nmfmerge.settings import SETTINGS
+
+    n_jobs = getattr(given, "n_jobs", None)
+    if n_jobs is None:
+        return None
+    n = int(SETTINGS["n_jobs"].check(n_jobs))
+    return n if n > 0 else max(1, cores() + 1 + n)
 
 
-def _fail(given: argparse.Namespace, message: str, code: int = 1) -> int:
-    message = in_options(message, given)
+def _fail(given: argparse.Namespace, error: BaseException | str, code: int = 1) -> int:
+    from nmfmerge.cli.messages import in_options, show
+
+    message = " ".join(in_options(error).split())
     if getattr(given, "json", False):
         print(json.dumps({"error": message}))
     show(f"nmfmerge: {message}", sys.stderr)
     return code
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(first: str | None = None) -> argparse.ArgumentParser:
+    """The parser of the command that the ``first`` word names, or of all commands."""
     parser = argparse.ArgumentParser(
         prog="nmfmerge", description="Nonnegative matrix factorization by NMF-Merge."
     )
-    parser.add_argument("--version", action="version", version=f"nmfmerge {nmfmerge.__version__}")
+    parser.add_argument("--version", action="version", version=f"nmfmerge {__version__}")
+    if first == "--version":
+        return parser
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name in COMMANDS:
+    for name in (first,) if first in COMMANDS else COMMANDS:
         module = import_module(f"nmfmerge.cli.{name}")
         summary = (module.__doc__ or "").strip().splitlines()[0]
         command = commands.add_parser(name, help=summary, description=summary)
         module.add_arguments(command)
-        if name in _COMPUTING:
-            command.add_argument(
-                "--threads", type=_threads, metavar="N",
-                help="threads to use (default: OMP_NUM_THREADS, or all cores)",
-            )  # fmt: skip
         command.add_argument("--json", action="store_true", help="print the outcome as JSON")
     return parser

@@ -1,4 +1,4 @@
-"""What commands share: options, reading data, pages and figures, printing."""
+"""Code shared by commands: options, reading data, pages and figures, printing."""
 
 import argparse
 import json
@@ -10,27 +10,28 @@ from typing import Any
 
 import numpy as np
 
+from nmfmerge.api import nmf_merge
 from nmfmerge.cli.messages import show
-from nmfmerge.cli.settings import METAVARS
 from nmfmerge.datasets.base import Dataset
-from nmfmerge.folder import Fit
 from nmfmerge.io.errors import one_line
 from nmfmerge.io.options import OPTIONS
 from nmfmerge.io.sample import sample_digest
-from nmfmerge.origin import digest, now, versions
-from nmfmerge.pipeline import nmf_merge
-from nmfmerge.progress import ProgressBar
-from nmfmerge.result import Factorization
-from nmfmerge.thinned import thinned
+from nmfmerge.results.about import About
+from nmfmerge.results.factorization import Factorization
+from nmfmerge.solvers.progress import ProgressBar
+from nmfmerge.storage.folder import Fit
+from nmfmerge.storage.provenance import digest, now, versions
+from nmfmerge.storage.thinned import thinned
 
 OK, NOT_CONVERGED = 0, 3
+_METAVARS: dict[type, str] = {int: "N", float: "NUMBER", str: "NAME"}
 _DRAWINGS = 24  # figures, each drawn and stored, and sections of a report, about
 
 
 def add_output(parser: argparse.ArgumentParser, text: str, **default: Any) -> None:
     """Add the options for the folder that a command writes."""
     parser.add_argument("-o", "--output", type=Path, metavar="DIR", help=text, **default)
-    parser.add_argument("--force", action="store_true", help="replace a fit that is there already")
+    parser.add_argument("--force", action="store_true", help="replace an existing fit")
 
 
 def add_reading(parser: argparse.ArgumentParser) -> None:
@@ -42,14 +43,14 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
             action = argparse.BooleanOptionalAction if name == "header" else "store_true"
             group.add_argument(flag, action=action, default=None, help=option.description)
         else:
-            metavar = option.metavar or METAVARS[option.kind]
+            metavar = option.metavar or _METAVARS[option.kind]
             group.add_argument(
                 flag, type=option.from_text, help=option.description, metavar=metavar
             )
 
 
 def add_data(parser: argparse.ArgumentParser) -> None:
-    """Add the option for the data of a fit that is there."""
+    """Add the option for the data of an existing fit."""
     parser.add_argument("--data", type=Path, metavar="FILE", help="the data file, if it has moved")
 
 
@@ -60,28 +61,30 @@ def reading_options(given: argparse.Namespace) -> dict[str, Any]:
 
 def how_made(
     given: argparse.Namespace, options: list[str], settings: dict[str, Any], whole: bool = True
-) -> dict[str, Any]:
-    """How a command makes a fit of a file, enough to repeat it; ``options`` as they are typed.
+) -> About:
+    """A record from which a fit of a file can be repeated; ``options`` as typed.
 
-    The file is recognised by a hash of the ``whole`` of it, or of samples of it.
+    The file is identified by a hash of the ``whole`` file, or of samples.
     """
     command = ["nmfmerge", given.command, str(given.file), *options, *reading_words(given)]
-    return {
-        "title": given.file.name,
-        "file": str(given.file.resolve()),
-        "command": shlex.join(command),
-        "settings": settings,
-        "reading": reading_options(given),
-        "versions": versions(),
-        **({"data_sha256": digest(given.file)} if whole else _sampled(given.file)),
-        "date": now(),
-    }
+    about = About(
+        title=given.file.name,
+        file=str(given.file.resolve()),
+        command=shlex.join(command),
+        settings=settings,
+        reading=reading_options(given),
+        versions=versions(),
+        date=now(),
+    )
+    if whole:
+        return about.updated(data_sha256=digest(given.file))
+    return about.updated(data_sample_sha256=_digest_of_samples(given.file))
 
 
-def _sampled(file: Path) -> dict[str, str]:
+def _digest_of_samples(file: Path) -> str:
     if not file.exists():
         raise FileNotFoundError(f"{file} was not found: check its name and folder")
-    return {"data_sample_sha256": sample_digest(file)}
+    return sample_digest(file)
 
 
 def reading_words(given: argparse.Namespace) -> list[str]:
@@ -96,17 +99,23 @@ def reading_words(given: argparse.Namespace) -> list[str]:
     return words
 
 
-def warm_up(solver: str, data: Dataset) -> None:
-    """Compile the kernels, so that the times that are shown are those of fitting alone."""
+def warm_up(
+    solver: str, data: Dataset, beta_loss: str = "frobenius", weighted: bool = False
+) -> None:
+    """Compile the kernels, so that reported times do not include compilation."""
     X = np.random.default_rng(0).random((8, 6))
     X = X.astype(np.float32 if data.X.dtype == np.float32 else np.float64)
+    weights = X + 0.5 if weighted else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that it has not converged
-        nmf_merge(X, 2, n_extra=1, n_init=2, solver=solver, tol=1e-5, max_iter=100)
+        nmf_merge(
+            X, 2, weights=weights, n_extra=1, n_init=2, solver=solver, beta_loss=beta_loss,
+            tol=1e-5, max_iter=100,
+        )  # fmt: skip
 
 
 def pages(fit: Fit, bar: ProgressBar | None = None) -> dict[str, str | bytes]:
-    """The report and its figures, by the names they get in the folder."""
+    """The report and its figures, by their names in the folder."""
     drawing = _Drawing(bar)
     from nmfmerge.report import pages as of_report  # the drawing library loads for a second
 
@@ -114,7 +123,7 @@ def pages(fit: Fit, bar: ProgressBar | None = None) -> dict[str, str | bytes]:
 
 
 class _Drawing:
-    """Shows how much of the figures and sections of a report is drawn."""
+    """Shows the progress of drawing the figures and sections of a report."""
 
     def __init__(self, bar: ProgressBar | None) -> None:
         self._bar, self._n_drawn = bar, 0
@@ -129,7 +138,7 @@ class _Drawing:
 
 
 def pages_or_nothing(fit: Fit, bar: ProgressBar, folder: Path) -> dict[str, str | bytes]:
-    """The report and its figures; nothing where drawing them fails or is interrupted."""
+    """The report and its figures; empty if drawing fails or is interrupted."""
     try:
         return pages(fit, bar)
     except KeyboardInterrupt:
@@ -142,11 +151,11 @@ def pages_or_nothing(fit: Fit, bar: ProgressBar, folder: Path) -> dict[str, str 
 
 
 def verdict_text(fit: Fit) -> str:
-    """What the report says first, for the terminal."""
+    """The summary of the report, for the terminal."""
     from nmfmerge.report.verdict import verdict
 
     fit = thinned(fit)
-    said = verdict(fit.result, fit.about, fit.path)
+    said = verdict(fit.result, fit.about, fit.path or fit.consensus)
     return "".join(f"\n{topic}: {sentence}" for topic, sentence in said)
 
 
@@ -166,6 +175,7 @@ def summary(result: Factorization) -> dict[str, Any]:
     of_starts = {"best_start": result.best_start + 1, "starts": starts} if starts else {}
     return {
         "n_components": result.n_components,
+        "loss": result.loss,
         "fitting_error": result.fitting_error,
         "converged": result.converged,
         "status": result.status,
@@ -174,7 +184,7 @@ def summary(result: Factorization) -> dict[str, Any]:
     } | of_starts
 
 
-def tell(given: argparse.Namespace, outcome: Mapping[str, Any], text: str) -> None:
+def print_outcome(given: argparse.Namespace, outcome: Mapping[str, Any], text: str) -> None:
     """Print the outcome of a command, for scripts or for people."""
     show(json.dumps(outcome, default=_plain) if given.json else text)
 

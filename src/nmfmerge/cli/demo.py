@@ -1,43 +1,46 @@
-"""Fit a generated LC-MS run by standard NMF and by NMF-Merge, and report what was gained."""
+"""Fit a generated LC-MS run by standard NMF and by NMF-Merge, and compare them in a report."""
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from nmfmerge import metrics
-from nmfmerge.alternatives import around
+from nmfmerge.api import nmf, nmf_merge
 from nmfmerge.cli.common import (
     OK,
     add_output,
     pages_or_nothing,
+    print_outcome,
     summary,
-    tell,
     warm_up,
 )
+from nmfmerge.cli.messages import ANOTHER_FOLDER
 from nmfmerge.cli.progress import demo_bar
-from nmfmerge.cli.settings import DEFAULTS
+from nmfmerge.cli.settings import add_settings
 from nmfmerge.datasets import lcms_like
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.export.of_fit import Exports
-from nmfmerge.folder import Fit, check_output, find, write
-from nmfmerge.origin import now, versions
-from nmfmerge.pipeline import nmf, nmf_merge
-from nmfmerge.progress import ProgressBar
-from nmfmerge.result import Factorization
+from nmfmerge.ranks.alternatives import around
+from nmfmerge.results.about import About
+from nmfmerge.results.factorization import Factorization
+from nmfmerge.settings import defaults
+from nmfmerge.solvers.progress import ProgressBar
+from nmfmerge.storage.folder import Fit, check_output, find, write
+from nmfmerge.storage.provenance import now, versions
 
-_FOUND = 0.95  # cosine from which a compound counts as found
+_DEFAULTS = defaults("nmf_merge")
 _BETTER = 1e-3  # percentage points
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `demo`."""
     parser.add_argument(
-        "--starts", type=int, default=DEFAULTS["n_init"], metavar="N",
+        "--starts", type=int, default=_DEFAULTS["n_init"], metavar="N",
         help="number of starts of both methods: NNDSVD and random ones (default: %(default)s)",
     )  # fmt: skip
-    add_output(parser, "folder to write (default: %(default)s)", default=Path("nmfmerge-demo"))
+    add_output(parser, "output folder (default: %(default)s)", default=Path("nmfmerge-demo"))
+    add_settings(parser, "nmf", ["n_jobs"])
 
 
 def run(given: argparse.Namespace) -> int:
@@ -45,11 +48,11 @@ def run(given: argparse.Namespace) -> int:
     if given.starts < 1:
         raise ValueError(f"--starts {given.starts} is out of range: expected 1 or more")
     replace = given.force or _is_demo(given.output)
-    check_output(given.output, replace)
+    check_output(given.output, replace, ANOTHER_FOLDER)
     data = lcms_like()
     with demo_bar() as bar:
         standard, merge = _fit(data, given.starts, bar)
-        about = _about(data, standard, merge) | {"around": around(data.X, merge, bar)}
+        about = _about(data, standard, merge).updated(around=around(data.X, merge, bar))
         bar.section("")
         fit = Fit(merge, data, about)
         drawn = pages_or_nothing(fit, bar, given.output)
@@ -59,26 +62,26 @@ def run(given: argparse.Namespace) -> int:
         "merge": summary(merge),
         "folder": str(given.output),
     }
-    tell(given, outcome, _text(data, standard, merge, given.output))
+    print_outcome(given, outcome, _text(data, standard, merge, given.output))
     return OK
 
 
 def _is_demo(folder: Path) -> bool:
-    """Whether a folder holds an earlier demonstration, which may be replaced."""
+    """True if a folder holds an earlier demonstration, which may be replaced."""
     fit = find(folder)
-    return fit is not None and bool(fit.about.get("generated"))
+    return fit is not None and bool(fit.about.generated)
 
 
 def _fit(data: Dataset, n_starts: int, bar: ProgressBar) -> tuple[Factorization, Factorization]:
-    """The best of both methods, with their solutions from all starts, which are the same."""
+    """The best result of each method from the same starts, with all solutions."""
     X, r = data.X, data.n_components
     assert r is not None
     bar.enter("compiling")
-    warm_up(DEFAULTS["solver"], data)
+    warm_up(_DEFAULTS["solver"], data)
     found = []
     for name, function in (("standard NMF", nmf), ("NMF-Merge", nmf_merge)):
         bar.section(name)
-        found.append(function(X, r, n_init=n_starts, keep_all=True, callback=bar))
+        found.append(function(X, r, n_init=n_starts, return_all=True, callback=bar))
     return found[0], found[1]
 
 
@@ -86,26 +89,26 @@ def _solutions(found: Factorization) -> tuple[Factorization, ...]:
     return found.solutions or (found,)
 
 
-def _about(data: Dataset, standard: Factorization, merge: Factorization) -> dict[str, Any]:
+def _about(data: Dataset, standard: Factorization, merge: Factorization) -> About:
     n_starts = len(_solutions(merge))
-    words = ["nmfmerge", "demo"] + ["--starts", str(n_starts)] * (n_starts != DEFAULTS["n_init"])
-    return {
-        "title": "A generated LC-MS run",
-        "file": "nmfmerge.datasets.lcms_like()",
-        "generated": True,
-        "command": " ".join(words),
-        "settings": {
+    words = ["nmfmerge", "demo"] + ["--starts", str(n_starts)] * (n_starts != _DEFAULTS["n_init"])
+    return About(
+        title="A generated LC-MS run",
+        file="nmfmerge.datasets.lcms_like()",
+        generated=True,
+        command=" ".join(words),
+        settings={
             "n_components": data.n_components,
-            "init": DEFAULTS["init"],
+            "init": _DEFAULTS["init"],
             "n_init": n_starts,
         },
-        "versions": versions(),
-        "date": now(),
-        "compare": {
+        versions=versions(),
+        date=now(),
+        compare={
             "standard_errors": [found.fitting_error for found in _solutions(standard)],
             "merge_errors": [found.fitting_error for found in _solutions(merge)],
         },
-    }
+    )
 
 
 def _text(data: Dataset, standard: Factorization, merge: Factorization, output: Path) -> str:
@@ -113,7 +116,7 @@ def _text(data: Dataset, standard: Factorization, merge: Factorization, output: 
     from nmfmerge.report.words import count
 
     m, n = data.X.shape
-    names = [start.name for start in merge.starts] or [DEFAULTS["init"]]
+    names = [start.name for start in merge.starts] or [_DEFAULTS["init"]]
     pairs = list(zip(_solutions(standard), _solutions(merge), strict=True))
     lines = [
         f"{data.description} {m} mass bins × {n} scans, {data.n_components} compounds.",
@@ -142,4 +145,4 @@ def _text(data: Dataset, standard: Factorization, merge: Factorization, output: 
 
 def _compounds(data: Dataset, found: Factorization) -> int:
     assert data.W is not None
-    return int(np.sum(metrics.match_components(data.W, found.W)[1] > _FOUND))
+    return int(np.sum(metrics.match_components(data.W, found.W)[1] > metrics.SAME_VECTOR))

@@ -5,7 +5,8 @@ import sys
 import webbrowser
 from pathlib import Path
 
-from nmfmerge.cli.common import OK, add_reading, reading_options, tell
+from nmfmerge.cli.common import OK, add_reading, print_outcome, reading_options
+from nmfmerge.cli.settings import add_settings
 from nmfmerge.explore import explore
 from nmfmerge.io.errors import library
 
@@ -14,20 +15,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `explore`."""
     parser.add_argument(
         "path", type=Path, metavar="FILE",
-        help="data file, folder of images, or folder that `fit` or the page has written",
+        help="data file, folder of images, or folder written by `fit` or the page",
     )  # fmt: skip
     parser.add_argument(
         "--max", type=int, default=20, dest="n_max", metavar="N",
-        help="highest rank that is fitted at first (default: %(default)s)",
+        help="highest rank of the first path (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
         "--port", type=int, default=0, metavar="N",
         help="port of the page on this machine (default: any free one)",
     )  # fmt: skip
     parser.add_argument(
-        "--no-browser", action="store_true", help="print the address, and open no browser"
+        "--no-browser", action="store_true", help="print the address without opening a browser"
     )
     add_reading(parser)
+    add_settings(parser, "nmf", ["n_jobs"])
 
 
 def run(given: argparse.Namespace) -> int:
@@ -35,11 +37,11 @@ def run(given: argparse.Namespace) -> int:
     library("bokeh", "the page", "Bokeh", "explore", doing="opening")
     explorer = explore(given.path, n_max=given.n_max, port=given.port, **reading_options(given))
     try:
-        tell(
+        print_outcome(
             given, {"address": explorer.address},
             f"{explorer.address}\nOpen this address on this machine. Ctrl-C ends the explorer.",
         )  # fmt: skip
-        sys.stdout.flush()  # a script that reads it is not kept waiting
+        sys.stdout.flush()  # a script may be waiting for this line
         if not given.no_browser:
             webbrowser.open(explorer.address)
         explorer.wait()

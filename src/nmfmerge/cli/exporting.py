@@ -1,10 +1,10 @@
-"""The options for what is written beside a fit: sound, and the format of tables."""
+"""The options for additional output: sound, and the format of tables."""
 
 import argparse
 
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.export.registry import check_requested
-from nmfmerge.tables import WRITERS, check_tables
+from nmfmerge.storage.tables import WRITERS, check_tables
 
 
 def add_tables(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +32,7 @@ def requested(given: argparse.Namespace) -> tuple[str, ...]:
 def check_exports(
     given: argparse.Namespace, data: Dataset, n_components: int, names: tuple[str, ...] = ()
 ) -> None:
-    """Find out, before a fit, whether what was asked for can be written."""
+    """Check, before a fit, that the requested files can be written."""
     check_requested(data, names, flag="--")
     check_tables(given.tables, n_components + 1)
 

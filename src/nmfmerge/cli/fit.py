@@ -3,14 +3,11 @@
 import argparse
 import shlex
 import warnings
-from collections.abc import Mapping
 from dataclasses import replace as replace_fields
 from pathlib import Path
 from typing import Any
 
-from nmfmerge.alternatives import MEASURED, around, standard
-from nmfmerge.assessment import LEAST_RANKS, ROOM
-from nmfmerge.checkpoint import CheckpointError, OtherRun, differences
+from nmfmerge.api import nmf_merge
 from nmfmerge.cli.common import (
     NOT_CONVERGED,
     OK,
@@ -18,8 +15,8 @@ from nmfmerge.cli.common import (
     add_reading,
     how_made,
     pages_or_nothing,
+    print_outcome,
     summary,
-    tell,
     verdict_text,
     warm_up,
 )
@@ -30,16 +27,14 @@ from nmfmerge.cli.exporting import (
     export_words,
     requested,
 )
-from nmfmerge.cli.messages import in_options
+from nmfmerge.cli.messages import ANOTHER_FOLDER, LOSS_ADVICE, in_options
 from nmfmerge.cli.progress import STANDARD, fit_bar
 from nmfmerge.cli.settings import (
     AUTO,
-    FLAGS,
-    LIMITS,
     add_settings,
     chosen_settings,
+    loss_of,
     setting_words,
-    settle_starts,
 )
 from nmfmerge.cli.streaming import (
     add_streaming,
@@ -53,64 +48,83 @@ from nmfmerge.cli.streaming import (
     streams,
 )
 from nmfmerge.cli.unfinished import Unfinished
-from nmfmerge.data import Unreadable
-from nmfmerge.data.base import TooLittleMemory
+from nmfmerge.cli.weights import (
+    add_weights,
+    check_weights,
+    weights_of,
+    weights_record,
+    weights_words,
+)
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.export.of_fit import Exports
-from nmfmerge.folder import Fit, FolderError, check_output, find, write
+from nmfmerge.inputs.lazy import is_lazy
 from nmfmerge.io.errors import one_line
-from nmfmerge.lazy import is_lazy
-from nmfmerge.lazy_factors import computed
-from nmfmerge.pipeline import nmf_merge
-from nmfmerge.progress import ProgressBar
-from nmfmerge.ranks import rank_path
-from nmfmerge.result import Factorization
-from nmfmerge.run import Interrupted
+from nmfmerge.io.inspect import looks_like_counts
+from nmfmerge.losses import LOSSES
+from nmfmerge.matrices import DataReadError
+from nmfmerge.matrices.base import TooLittleMemory
+from nmfmerge.matrices.offers import Need
+from nmfmerge.method.stop import Interrupted
+from nmfmerge.ranks.alternatives import around, standard
+from nmfmerge.ranks.path import rank_path
+from nmfmerge.results.about import About
+from nmfmerge.results.assessment import LEAST_RANKS, ROOM, Finding
+from nmfmerge.results.factorization import Factorization
+from nmfmerge.results.lazy_factors import computed
+from nmfmerge.settings import SETTINGS
+from nmfmerge.solvers import solvers_of
+from nmfmerge.solvers.progress import ProgressBar
+from nmfmerge.storage.checkpoint import CheckpointError, OtherRun, differences
+from nmfmerge.storage.folder import Fit, FolderError, check_output, find, write
 
-_AUTO_MOST = 25  # components that are tried where the rank is left to the data
+_AUTO_MOST = 25  # components up to which ranks are tried with -r auto
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `fit`."""
     parser.add_argument("file", type=Path, metavar="FILE", help="data file, or folder of images")
-    add_settings(parser)
-    add_output(parser, "folder to write (default: FILE.nmf in the present folder)")
+    add_settings(parser, "nmf_merge")
+    add_output(parser, "output folder (default: FILE.nmf in the current folder)")
     parser.add_argument("--no-report", action="store_true", help="write no report and no figures")
     add_tables(parser)
     add_audio(parser)
     parser.add_argument(
         "--no-compare",
         action="store_true",
-        help="do not fit standard NMF and the ranks around, which the report compares",
+        help="skip the comparison with standard NMF and neighbouring ranks in the report",
     )
     parser.add_argument(
         "--resume",
         action="store_true",
-        help="go on with a run that was interrupted, if there is one",
+        help="continue an interrupted run, if there is one",
     )
+    add_weights(parser)
     add_streaming(parser)
     add_reading(parser)
 
 
 def run(given: argparse.Namespace) -> int:
-    """Fit, or go on with a fit, and write it."""
+    """Fit, or continue a fit, and write it."""
     output = given.output or Path(f"{given.file.name}.nmf")
-    settle_starts(given)
     _check_rank(given)
-    words = [*setting_words(given), *export_words(given), *streaming_words(given)]
-    about = how_made(given, words, chosen_settings(given), whole=not streams(given))
+    _check_loss(given)
+    check_weights(given)
+    chosen = chosen_settings(given, "nmf_merge")
+    words = setting_words(chosen, "nmf_merge") + export_words(given) + streaming_words(given)
+    about = how_made(given, words + weights_words(given), chosen, whole=not streams(given))
+    about = about.updated(weights=weights_record(given))
     unfinished = Unfinished(output)
     if not unfinished.exists() and (fit := _earlier_fit(given, output, about)):
-        return _tell_finished(given, output, fit)
+        return _print_finished(given, output, fit)
     with unfinished.locked():
         earlier = _earlier_fit(given, output, about)
         if earlier and earlier.result.converged:  # killed before it could tidy up
             unfinished.clear()
         if earlier and not unfinished.checkpoint.exists():
-            return _tell_finished(given, output, earlier)
+            return _print_finished(given, output, earlier)
         _refuse_to_lose(given, unfinished)
         replace = given.force or earlier is not None
-        check_output(output, replace)
+        check_output(output, replace, ANOTHER_FOLDER)
         if not given.resume:
             unfinished.clear()
         compares = not (given.no_compare or given.no_report or streams(given))
@@ -120,16 +134,19 @@ def run(given: argparse.Namespace) -> int:
         ):
             bar.enter("reading")
             data = open_data(given)
+            weights = weights_of(given, data)
             if given.n_components == AUTO:
-                about |= _settle_rank(given, data, bar)
+                about = about.updated(**_settle_rank(given, data, weights, bar))
             check_exports(given, data, given.n_components, requested(given))
-            result = _fit(given, data, unfinished, bar)
+            _advise_on_loss(given, data, bar)
+            result = _fit(given, data, weights, unfinished, bar)
             if streams(given):
-                about |= how_streamed(given, data)
+                about = about.updated(**how_streamed(given, data))
                 result = _with_all_factors(given, result, unfinished, bar)
                 data = replace_fields(data, X=None)
             if compares and result.converged:
-                about |= _compared(given, data, result, bar, judged="around" in about)
+                judged = about.around is not None
+                about = about.updated(**_compared(given, data, weights, result, bar, judged))
             fit = Fit(result, data, about)
             drawn = {} if given.no_report else pages_or_nothing(fit, bar, output)
             bar.enter("writing")
@@ -144,14 +161,14 @@ def run(given: argparse.Namespace) -> int:
     said = "" if given.no_report else verdict_text(fit)
     left_out = left_out_words(output) if streams(given) else ""
     text = f"{result}{said}\nwritten to {output}{exports.remarks}{left_out}"
-    return _tell(given, output, result, text, about)
+    return _print_fit(given, output, result, text, about)
 
 
 def _check_rank(given: argparse.Namespace) -> None:
     if given.n_components is None:
         file = shlex.quote(str(given.file))
         raise argparse.ArgumentTypeError(
-            "the number of components is missing: give it with -r N, leave it to the data with "
+            "the number of components is missing: give it with -r N, let the data decide with "
             f"-r {AUTO}, or look at all ranks with: nmfmerge path {file} --max N"
         )
     if given.n_components == AUTO and streams(given):
@@ -161,8 +178,32 @@ def _check_rank(given: argparse.Namespace) -> None:
         )
 
 
-def _settle_rank(given: argparse.Namespace, data: Dataset, bar: ProgressBar) -> dict[str, Any]:
-    """Put the rank in that the data speak for; return what it was judged by."""
+def _check_loss(given: argparse.Namespace) -> None:
+    """Not every loss can judge ranks, or be computed of data that are streamed."""
+    loss = LOSSES[loss_of(given)]
+    if given.n_components == AUTO and not loss.judges_ranks:
+        raise ValueError(
+            f"-r {AUTO} judges ranks by the squared error; with --loss {given.beta_loss} give a "
+            "number with -r N"
+        )
+    if Need.LINES in loss.needs and streams(given):
+        raise ValueError(
+            f"--loss {given.beta_loss} needs the data in memory; leave out "
+            f"{' '.join(streaming_words(given)[:1])}, which streams them"
+        )
+
+
+def _advise_on_loss(given: argparse.Namespace, data: Dataset, bar: ProgressBar) -> None:
+    """Recommend the Kullback–Leibler loss for counts, unless a loss was chosen."""
+    can = given.solver in solvers_of(LOSSES["kullback-leibler"])
+    if given.beta_loss is None and can and not streams(given) and looks_like_counts(data):
+        bar.write(f"nmfmerge: {LOSS_ADVICE}")
+
+
+def _settle_rank(
+    given: argparse.Namespace, data: Dataset, weights: Any, bar: ProgressBar
+) -> dict[str, Any]:
+    """Choose the rank from the data where none was given; return the evidence."""
     most = min(_AUTO_MOST, min(data.X.shape) // ROOM)
     if most < LEAST_RANKS:
         m, n = data.X.shape
@@ -170,22 +211,25 @@ def _settle_rank(given: argparse.Namespace, data: Dataset, bar: ProgressBar) -> 
             f"{m} × {n} data are too small to judge the rank by; give a number with -r N"
         )
     bar.section("all ranks")
-    warm_up(given.solver, data)
+    loss = loss_of(given)
+    warm_up(given.solver, data, loss, weights is not None)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a rank that has not converged is compared as it is
-        path = rank_path(data.X, most, solver=given.solver, tol=given.tol, callback=bar)
+        warnings.simplefilter("ignore")  # a rank is compared even if it has not converged
+        path = rank_path(
+            data.X, most, weights=weights, solver=given.solver, beta_loss=loss,
+            missing=given.missing, tol=given.tol, callback=bar,
+        )  # fmt: skip
     bar.section("")
     assessment = path.assess()
     given.n_components = assessment.rank
-    why = (
-        "" if assessment.low is not None else ", where the error bends most: a starting point only"
-    )
+    bends = ", where the error bends most" if assessment.finding is Finding.NONE else ""
+    why = "" if assessment.low is not None else f"{bends}: a starting point only"
     bar.write(f"nmfmerge: {assessment} Fitting rank {assessment.rank}{why}.")
     return {"around": path.evidence().as_record()}
 
 
-def _earlier_fit(given: argparse.Namespace, output: Path, about: dict[str, Any]) -> Fit | None:
-    """The fit in the output folder that ``--resume`` is about, if there is one."""
+def _earlier_fit(given: argparse.Namespace, output: Path, about: About) -> Fit | None:
+    """The fit in the output folder that ``--resume`` refers to, if there is one."""
     fit = find(output) if given.resume and not given.force else None
     if fit is None:
         return None
@@ -200,40 +244,46 @@ def _earlier_fit(given: argparse.Namespace, output: Path, about: dict[str, Any])
 def _refuse_to_lose(given: argparse.Namespace, unfinished: Unfinished) -> None:
     if unfinished.checkpoint.exists() and not (given.resume or given.force):
         raise FolderError(
-            f"{unfinished.folder} holds a run that was interrupted: go on with it by --resume, or "
-            "begin anew by --force"
+            f"{unfinished.folder} holds an interrupted run: continue it with --resume, or "
+            "start over with --force"
         )
 
 
 def _fit(
-    given: argparse.Namespace, data: Dataset, unfinished: Unfinished, bar: ProgressBar
+    given: argparse.Namespace,
+    data: Dataset,
+    weights: Any,
+    unfinished: Unfinished,
+    bar: ProgressBar,
 ) -> Factorization:
-    settings = chosen_settings(given)
+    settings = chosen_settings(given, "nmf_merge")
     bar.enter("compiling")
-    warm_up(given.solver, data)
+    warm_up(given.solver, data, settings["beta_loss"], weights is not None)
 
     def show_warning(message: Any, *_: Any, **__: Any) -> None:
-        bar.write(f"nmfmerge: {in_options(str(message), given)}")
+        bar.write(f"nmfmerge: {in_options(message)}")
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always")
             warnings.showwarning = show_warning
-            return nmf_merge(data.X, **settings, callback=bar, checkpoint=unfinished.checkpoint)
+            return nmf_merge(
+                data.X, weights=weights, **settings, callback=bar, checkpoint=unfinished.checkpoint
+            )
     except OtherRun as error:
         raise FolderError(
             f"{unfinished.folder} holds the run of another command "
-            f"({_in_words(error.differences)}): repeat that command to go on with it, or begin "
-            "anew with --force"
+            f"({_in_words(error.differences)}): repeat that command to continue it, or "
+            "start over with --force"
         ) from error
     except CheckpointError as error:
         raise FolderError(
-            f"{unfinished.checkpoint} {error.fault}: begin anew with --force"
+            f"{unfinished.checkpoint} {error.fault}: start over with --force"
         ) from error
     except Interrupted:
         _advise_to_resume(unfinished, bar)
         raise
-    except Unreadable as error:
+    except DataReadError as error:
         more = ", more memory" if isinstance(error, TooLittleMemory) else ""
         _advise_to_resume(unfinished, bar, f"the same command{more}")
         why = in_words(error, given)
@@ -243,7 +293,7 @@ def _fit(
 def _with_all_factors(
     given: argparse.Namespace, result: Factorization, unfinished: Unfinished, bar: ProgressBar
 ) -> Factorization:
-    """The result of data that are streamed, with the factor that is computed from the other."""
+    """The result for streamed data, with the lazy factor computed."""
     bar.enter("factors", text=f"computing {'H' if is_lazy(result.H) else 'W'}")
     try:
         return computed(result, unfinished.folder, most_of_a_factor(given), bar.part)
@@ -261,17 +311,18 @@ def _advise_to_resume(
     unfinished: Unfinished, bar: ProgressBar, how: str = "the same command"
 ) -> None:
     if unfinished.checkpoint.exists():
-        bar.write(f"nmfmerge: go on with {how} and --resume")
+        bar.write(f"nmfmerge: continue with {how} and --resume")
 
 
 def _compared(
     given: argparse.Namespace,
     data: Dataset,
+    weights: Any,
     result: Factorization,
     bar: ProgressBar,
     judged: bool,
 ) -> dict[str, Any]:
-    """What else one might have done, for the report; nothing after Ctrl-C, as the fit is done.
+    """The alternatives for the report; none after Ctrl-C, because the fit is done.
 
     Other ranks are left out where the rank is ``judged`` already.
     """
@@ -279,9 +330,10 @@ def _compared(
     try:
         if given.n_extra != 0:
             bar.section(STANDARD)
-            found["standard"] = standard(data.X, result, chosen_settings(given), bar)
-        if given.device is None and not judged:
-            found["around"] = around(data.X, result.numpy(), bar)
+            chosen = chosen_settings(given, "nmf_merge") | {"weights": weights}
+            found["standard"] = standard(data.X, result, chosen, bar)
+        if given.device is None and not judged and LOSSES[result.loss].judges_ranks:
+            found["around"] = around(data.X, result.numpy(), bar, given.missing, weights)
     except KeyboardInterrupt:
         bar.write("nmfmerge: the fit is done; the comparison with other fits is left out")
     bar.section("")
@@ -306,40 +358,43 @@ def _write(
         ) from error
 
 
-def _tell_finished(given: argparse.Namespace, output: Path, fit: Fit) -> int:
+def _print_finished(given: argparse.Namespace, output: Path, fit: Fit) -> int:
     text = f"{output} is finished: nothing to resume"
     if more := export_words(given):
         again = shlex.join(["nmfmerge", "export", str(output), *more])
         text += f"; its files are written again by: {again}"
-    return _tell(given, output, fit.result, text, fit.about)
+    return _print_fit(given, output, fit.result, text, fit.about)
 
 
-def _tell(
+def _print_fit(
     given: argparse.Namespace,
     output: Path,
     result: Factorization,
     text: str,
-    about: Mapping[str, Any],
+    about: About,
 ) -> int:
-    compared = {name: about[name] for name in MEASURED if name in about}
-    tell(given, summary(result) | compared | {"folder": str(output)}, text)
+    print_outcome(given, summary(result) | about.measured() | {"folder": str(output)}, text)
     return OK if result.converged else NOT_CONVERGED
 
 
-def _identity(about: dict[str, Any]) -> dict[str, Any]:
-    """What decides the result of a fit: data, how they are read, and all settings but limits."""
-    settings = {"n_init": 1} | about.get("settings", {})  # there were fits without this setting
-    data = about.get("data_sha256", about.get("data_sample_sha256"))
-    reading = {"reading": about.get("reading", {}), "data": data}
-    return reading | {name: settings[name] for name in settings if name not in LIMITS}
+def _identity(about: About) -> dict[str, Any]:
+    """Everything that determines a fit: data, reading options, and all settings except limits."""
+    data = about.data_sample_sha256 if about.data_sha256 is None else about.data_sha256
+    weights = about.weights and about.weights["sha256"]
+    reading = {"reading": about.reading, "data": data, "weights": weights}
+    return reading | {
+        name: value
+        for name, value in about.settings.items()
+        if name in SETTINGS and SETTINGS[name].decides
+    }
 
 
 def _in_words(found: dict[str, tuple[Any, Any]]) -> str:
     """Differences of two runs in options."""
-    data = {"data", "shape", "dtype", "reading"} & set(found)
-    words = ["other data, or read otherwise"] if data else []
+    data = {"data", "shape", "dtype", "reading", "weights"} & set(found)
+    words = ["other data or weights, or read otherwise"] if data else []
     words += [
-        f"{FLAGS.get(name, name)} {saved}, now {present}"
+        f"{SETTINGS[name].flags[-1]} {saved}, now {present}"
         for name, (saved, present) in found.items()
         if name not in data
     ]

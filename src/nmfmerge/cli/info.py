@@ -1,12 +1,12 @@
-"""Say what a data file holds, and what about it would trouble a fit."""
+"""Describe a data file, and what may cause problems in a fit."""
 
 import argparse
 import shlex
 from pathlib import Path
 from typing import Any
 
-from nmfmerge.cli.common import OK, add_reading, reading_options, tell
-from nmfmerge.cli.messages import in_options
+from nmfmerge.cli.common import OK, add_reading, print_outcome, reading_options
+from nmfmerge.cli.messages import LOSS_ADVICE, in_options
 from nmfmerge.cli.streaming import suggested
 from nmfmerge.io import describe, read
 from nmfmerge.io.errors import TooLarge
@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Read and describe; of a file that is too large to be read, say what can be seen."""
+    """Read and describe a file; describe one that is too large without reading it."""
     options = reading_options(given)
     try:
         facts = describe(read(given.file, **options))
@@ -29,13 +29,14 @@ def run(given: argparse.Namespace) -> int:
         if not can_stream(given.file, **options):
             raise
         facts = _unread(given.file, options, str(error))
-    facts["problems"] = [in_options(problem, given) for problem in facts["problems"]]
-    tell(given, facts, _text(given.file, facts))
+    facts["problems"] = [in_options(problem) for problem in facts["problems"]]
+    advice = f"\n{LOSS_ADVICE}" if facts.get("counts") else ""
+    print_outcome(given, facts, _text(given.file, facts) + advice)
     return OK
 
 
 def _unread(file: Path, options: dict[str, Any], why: str) -> dict[str, Any]:
-    """What is known of a file that can be streamed, without reading its values."""
+    """A description of a file that can be streamed, without reading its values."""
     options = {name: value for name, value in options.items() if name != "max_memory"}
     found = on_disk(file, **options)
     stored = found.stored
@@ -67,7 +68,7 @@ def _text(file: Path, facts: dict[str, Any]) -> str:
     for name, value in facts.items():
         if name != "problems" and value is not None:
             shown = f"{value:.6g}" if isinstance(value, float) else value
-            shown = "yes" if value is True else shown
+            shown = "yes" if value is True else "no" if value is False else shown
             lines.append(f"  {name.replace('_', ' '):<20} {shown}")
     lines += [f"careful: {problem}" for problem in facts["problems"]]
     return "\n".join(lines)

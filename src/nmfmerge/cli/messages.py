@@ -1,47 +1,32 @@
 """Messages for people at a terminal, with options as they type them."""
 
-import argparse
-import re
 import sys
-from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
-from nmfmerge.cli.settings import FLAGS
+from nmfmerge.arguments.errors import option_style, written
 from nmfmerge.io.options import OPTIONS
+from nmfmerge.settings import SETTINGS
 
-_OPTION = {name: "--" + name.replace("_", "-") for name in (*OPTIONS, "max_penalty")} | FLAGS
-_OPTION |= {"n_max": "--max", "n_min": "--min", "port": "--port", "tables": "--tables"}
-_OPTION |= {"memory": "--memory"}
-_NAMES = "|".join(sorted(_OPTION, key=len, reverse=True))
-_GIVEN = re.compile(rf"(?<![\w-])({_NAMES})=(True|False|(?=[^\s;:,.)]))?")
-_BARE = re.compile(rf"(?<![\w-])({'|'.join(n for n in _OPTION if '_' in n)}|tol)(?![\w=])")
-_LIST = re.compile(rf"(?<=which takes )(?:{_NAMES})(?:, (?:{_NAMES}))*(?!\w)")
+ANOTHER_FOLDER = "name another folder with -o"
+_OTHERS = {  # arguments of single commands
+    "adata": "the file", "table": "the file", "replace": "--force", "checkpoint": "--checkpoint",
+    "mask_var": "--mask-var", "max_penalty": "--max-penalty", "max_signatures": "--max",
+    "memory": "--memory", "min_signatures": "--min", "n_resamples": "--resamples",
+    "n_signatures": "--rank", "name": "--name", "port": "--port", "reference": "--reference",
+    "refit": "--refit", "tables": "--tables", "weights": "--weights",
+}  # fmt: skip
 
-
-def in_options(message: str, given: argparse.Namespace | None = None) -> str:
-    """A message of the Python functions, with options instead of arguments.
-
-    ``variable='x'`` becomes ``--variable 'x'``; names of files that were given stay as they are.
-    """
-    values = vars(given).values() if given else ()
-    paths = [name for path in values if isinstance(path, Path) for name in (str(path), path.name)]
-    if not paths:
-        return _replace(message)
-    parts = re.split(f"({'|'.join(map(re.escape, paths))})", message)
-    return "".join(part if part in paths else _replace(part) for part in parts)
+LOSS_ADVICE = (
+    "The values are counts, which the Kullback–Leibler loss would suit better than the squared "
+    "error: ask for it with --loss kl."
+)
 
 
-def _replace(text: str) -> str:
-    text = _LIST.sub(lambda found: re.sub(r"\w+", lambda n: _OPTION[n[0]], found[0]), text)
-    text = _GIVEN.sub(_typed, text)
-    return _BARE.sub(lambda found: _OPTION[found[1]], text)
-
-
-def _typed(found: re.Match[str]) -> str:
-    option, value = _OPTION[found[1]], found[2]
-    if value == "False":
-        return option.replace("--", "--no-", 1)
-    return option if value in ("True", None) else option + " "
+def in_options(said: Any) -> str:
+    """The text of an error, a warning or a message, with options instead of arguments."""
+    flags = {name: "--" + name.replace("_", "-") for name in OPTIONS} | _OTHERS
+    flags |= {name: setting.flags[-1] for name, setting in SETTINGS.items() if setting.flags}
+    return written(said, option_style(flags))
 
 
 def show(text: str, stream: TextIO | None = None) -> None:

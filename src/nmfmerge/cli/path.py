@@ -1,4 +1,4 @@
-"""Fit a data file at every rank up to the highest, and say what the data tell about the rank."""
+"""Fit a data file at every rank up to the highest, and assess which rank the data support."""
 
 import argparse
 import warnings
@@ -14,64 +14,70 @@ from nmfmerge.cli.common import (
     add_reading,
     how_made,
     pages_or_nothing,
+    print_outcome,
     reading_options,
-    tell,
     warm_up,
 )
 from nmfmerge.cli.exporting import add_tables, check_exports, export_words
-from nmfmerge.cli.messages import in_options
+from nmfmerge.cli.messages import ANOTHER_FOLDER, in_options
 from nmfmerge.cli.progress import path_bar
 from nmfmerge.cli.settings import (
-    PATH_DEFAULTS,
-    PATH_SETTINGS,
     add_settings,
     chosen_settings,
+    loss_of,
     setting_words,
+)
+from nmfmerge.cli.weights import (
+    add_weights,
+    check_weights,
+    weights_of,
+    weights_record,
+    weights_words,
 )
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.export.of_fit import Exports
-from nmfmerge.folder import Fit, check_output, write
 from nmfmerge.io import read
-from nmfmerge.progress import ProgressBar
-from nmfmerge.ranks import PathInterrupted, rank_path
-from nmfmerge.result_path import RankPath
+from nmfmerge.ranks.holdout import N_MASKS
+from nmfmerge.ranks.path import PathInterrupted, rank_path
+from nmfmerge.results.about import About
+from nmfmerge.results.rank_path import RankPath
+from nmfmerge.solvers.progress import ProgressBar
+from nmfmerge.storage.folder import Fit, check_output, write
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `path`."""
     parser.add_argument("file", type=Path, metavar="FILE", help="data file, or folder of images")
-    parser.add_argument(
-        "--max", type=int, required=True, dest="n_max", metavar="N", help="highest rank"
-    )
-    parser.add_argument(
-        "--min", type=int, default=1, dest="n_min", metavar="N", help="lowest rank (default: 1)"
-    )
+    add_settings(parser, "rank_path")
     parser.add_argument(
         "-r", "--rank", type=int, metavar="N",
-        help="rank to write as the fit of the folder (default: the one that the data speak for)",
+        help="rank of the fit in the folder (default: the rank that the assessment finds)",
     )  # fmt: skip
     parser.add_argument(
         "--no-stability", action="store_true",
-        help="do not fit the halves of the data: half the time, and a less certain answer",
+        help="do not fit the halves of the data: half the time, but a less certain answer",
     )  # fmt: skip
-    add_settings(parser, PATH_SETTINGS, PATH_DEFAULTS)
-    add_output(parser, "folder to write (default: FILE.path in the present folder)")
+    add_output(parser, "output folder (default: FILE.path in the current folder)")
     parser.add_argument("--no-report", action="store_true", help="write no report and no figures")
     add_tables(parser)
+    add_weights(parser)
     add_reading(parser)
 
 
 def run(given: argparse.Namespace) -> int:
     """Make the path, write it, and print what it says."""
     output = given.output or Path(f"{given.file.name}.path")
-    about = how_made(given, _options(given), chosen_settings(given, PATH_SETTINGS))
-    check_output(output, given.force)
+    check_weights(given)
+    about = how_made(given, _options(given), chosen_settings(given, "rank_path"))
+    about = about.updated(weights=weights_record(given))
+    check_output(output, given.force, ANOTHER_FOLDER)
     if given.rank is not None and not given.n_min <= given.rank <= given.n_max:
         raise ValueError(
             f"--rank {given.rank} is not between --min {given.n_min} and --max {given.n_max}"
         )
     stability, draws = not given.no_stability, not given.no_report
-    with path_bar(given.n_max, given.n_min, stability, draws) as bar:
+    masks = N_MASKS if given.holdout else 0
+    with path_bar(given.n_max, given.n_min, stability, draws, masks) as bar:
         bar.enter("reading")
         data = read(given.file, **reading_options(given))
         check_exports(given, data, given.n_max)
@@ -82,27 +88,29 @@ def run(given: argparse.Namespace) -> int:
             bar.write(f"nmfmerge: what was reached is written to {output}")
             raise
         rank = _write(given, output, path, data, about, bar)
-    tell(given, _outcome(path) | {"rank": rank, "folder": str(output)}, _text(path, rank, output))
+    print_outcome(
+        given, _outcome(path) | {"rank": rank, "folder": str(output)}, _text(path, rank, output)
+    )
     return OK if path.converged else NOT_CONVERGED
 
 
 def _path(given: argparse.Namespace, data: Dataset, bar: ProgressBar) -> RankPath:
     bar.enter("compiling")
-    warm_up(given.solver, data)
+    weights = weights_of(given, data)
+    warm_up(given.solver, data, loss_of(given), weights is not None)
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             return rank_path(
                 data.X,
-                given.n_max,
-                given.n_min,
-                **chosen_settings(given, PATH_SETTINGS),
+                weights=weights,
+                **chosen_settings(given, "rank_path"),
                 stability=not given.no_stability,
                 callback=bar,
             )
     finally:
         for warning in caught:
-            bar.write(f"nmfmerge: {in_options(str(warning.message), given)}")
+            bar.write(f"nmfmerge: {in_options(warning.message)}")
 
 
 def _write(
@@ -110,7 +118,7 @@ def _write(
     output: Path,
     path: RankPath,
     data: Dataset,
-    about: dict[str, Any],
+    about: About,
     bar: ProgressBar,
 ) -> int:
     """Write the path with the fit of one rank; return that rank."""
@@ -137,6 +145,8 @@ def _outcome(path: RankPath) -> dict[str, Any]:
         "penalties": _numbers(path.penalties),
         "structure": _numbers(path.structure),
         "stability": _numbers(path.stability),
+        "held_out": _numbers(path.held_out),
+        "held_out_error": _numbers(path.held_out_error),
         "assessment": vars(path.assess()),
         "status": path.status,
         "converged": path.converged,
@@ -151,8 +161,7 @@ def _numbers(values: np.ndarray) -> list[float | None]:
 
 def _options(given: argparse.Namespace) -> list[str]:
     """The options of the path, as they are typed."""
-    words = ["--max", str(given.n_max)]
-    words += ["--min", str(given.n_min)] * (given.n_min != 1)
+    words = setting_words(chosen_settings(given, "rank_path"), "rank_path")
     words += ["--no-stability"] * given.no_stability
     words += [] if given.rank is None else ["-r", str(given.rank)]
-    return [*words, *setting_words(given, PATH_SETTINGS, PATH_DEFAULTS), *export_words(given)]
+    return words + weights_words(given) + export_words(given)

@@ -1,7 +1,8 @@
-"""The bar of a command: its stages from reading the file to writing the folder."""
+"""The progress bar of a command, from reading the file to writing the folder."""
 
-from nmfmerge.alternatives import AROUND
-from nmfmerge.progress import MERGED, PLAIN, ProgressBar, path_stages, section_stages
+from nmfmerge.consensus.engine import FIT_STAGES
+from nmfmerge.ranks.alternatives import AROUND
+from nmfmerge.solvers.progress import MERGED, PLAIN, ProgressBar, path_stages, section_stages
 
 STANDARD = "standard NMF, to compare"
 
@@ -27,14 +28,19 @@ def demo_bar() -> ProgressBar:
     return ProgressBar(plan | _last(True))
 
 
-def path_bar(n_max: int, n_min: int, stability: bool, draws: bool) -> ProgressBar:
+def path_bar(n_max: int, n_min: int, stability: bool, draws: bool, n_masks: int = 0) -> ProgressBar:
     """The bar of a path through all ranks."""
-    path = section_stages("", path_stages(n_max, n_min, stability), 80.0)
+    path = section_stages("", path_stages(n_max, n_min, stability, n_masks), 80.0)
     return ProgressBar({"reading": 4.0, "compiling": 6.0} | path | _last(draws))
 
 
+def consensus_bar(draws: bool) -> ProgressBar:
+    """The bar of many fits at several ranks."""
+    return ProgressBar({"reading": 4.0, "compiling": 6.0} | FIT_STAGES | _last(draws))
+
+
 def merge_bar() -> ProgressBar:
-    """The bar of merging a fit that is there."""
+    """The bar of merging an existing fit."""
     return ProgressBar({"reading": 4.0} | section_stages("", PLAIN, 80.0) | _last(True))
 
 

@@ -7,17 +7,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from nmfmerge.arguments.errors import ArgumentError, Message
+from nmfmerge.backends.numba import available_threads
 from nmfmerge.cli.common import reading_options
-from nmfmerge.data.base import TooLittleMemory
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.io.bands import Workers
 from nmfmerge.io.errors import FormatError, TooLarge, library, one_line
 from nmfmerge.io.lazy import can_stream, opened
-from nmfmerge.io.memory import machine_memory, parse_size
+from nmfmerge.io.memory import parse_size
 from nmfmerge.io.registry import read
-from nmfmerge.kernels import available_threads
-from nmfmerge.lazy_factors import LARGEST
-from nmfmerge.origin import versions
+from nmfmerge.machine import machine_memory
+from nmfmerge.matrices.base import TooLittleMemory
+from nmfmerge.results.lazy_factors import LARGEST
+from nmfmerge.storage.provenance import versions
 
 _TIMEOUT = 10  # seconds for a scheduler to answer
 _W_SHARE = 16  # of the memory that a factor may take without being mapped from a file
@@ -28,7 +30,7 @@ def add_streaming(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("data larger than memory, by Dask (.zarr, .h5, .npy, .h5ad)")
     group.add_argument(
         "--memory", type=_size, metavar="SIZE",
-        help="leave the data on disk and stream them, with this much memory in all, such as 8GB",
+        help="leave the data on disk and stream them within this memory limit, such as 8GB",
     )  # fmt: skip
     group.add_argument(
         "--scheduler",
@@ -38,16 +40,16 @@ def add_streaming(parser: argparse.ArgumentParser) -> None:
 
 
 def _size(text: str) -> str:
-    """A size, kept as it is typed."""
+    """A size, kept as typed."""
     try:
         parse_size(text, "memory")
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error).removeprefix("memory=")) from None
+    except ArgumentError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} {error.problem}: {error.fix}") from None
     return text
 
 
 def streams(given: argparse.Namespace) -> bool:
-    """Whether data are streamed instead of read."""
+    """True if data are streamed instead of read."""
     return given.memory is not None or given.scheduler is not None
 
 
@@ -71,7 +73,11 @@ def open_data(given: argparse.Namespace) -> Dataset:
         if not can_stream(given.file, **options):
             raise
         raise FormatError(
-            f"{error}; or leave it on disk and stream it with {suggested()}"
+            Message(
+                "{error}; or leave it on disk and stream it with {option}",
+                error=error,
+                option=suggested(),
+            )
         ) from None
 
 
@@ -82,7 +88,7 @@ def suggested() -> str:
 
 @contextmanager
 def streaming(given: argparse.Namespace) -> Iterator[None]:
-    """Set up Dask for a fit whose data are streamed: memory, threads, and the cluster."""
+    """Set up Dask for a fit with streamed data: memory, threads, and the cluster."""
     if not streams(given):
         yield
         return
@@ -101,7 +107,7 @@ def streaming(given: argparse.Namespace) -> Iterator[None]:
 
 @contextmanager
 def _client(address: str | None) -> Iterator[None]:
-    """Connect to a scheduler, as what Dask uses until the end."""
+    """Connect to a scheduler, and make it the one that Dask uses until the end."""
     if address is None:
         yield
         return
@@ -124,7 +130,7 @@ def _client(address: str | None) -> Iterator[None]:
 
 
 def _check_address(address: str) -> None:
-    """Refuse what is no address: a client would wait for it until long after it failed."""
+    """Refuse a malformed address: a client would try it for a long time."""
     from distributed.comm import parse_address, parse_host_port
     from distributed.comm.registry import backends
 
@@ -140,13 +146,13 @@ def _check_address(address: str) -> None:
 
 
 def workers_of(given: argparse.Namespace) -> Workers:
-    """Memory and threads of the workers, of whom the smallest counts, or of this process."""
+    """Memory and threads of the smallest worker, or of this process."""
     memory = float("inf") if given.memory is None else parse_size(given.memory)
     n_threads = n_all = available_threads()
     if given.scheduler is not None:
         from distributed import default_client
 
-        from nmfmerge.data.opening import least_memory
+        from nmfmerge.matrices.dask.opening import least_memory
 
         client = default_client()
         memory = min(memory, least_memory(client))
@@ -156,14 +162,14 @@ def workers_of(given: argparse.Namespace) -> Workers:
 
 
 def left_out_words(output: Path) -> str:
-    """What a folder lacks because the data were streamed, for the terminal."""
+    """The files missing from a folder because the data were streamed, for the terminal."""
     parts = ["the residual", "the spread over starts", "the comparison with other fits"]
     parts += ["X in result.h5ad"] * (output / "result.h5ad").exists()
     return f"\nleft out, as the data were streamed: {', '.join(parts)}"
 
 
 def in_words(error: Exception, given: argparse.Namespace) -> str:
-    """Why data cannot be streamed, with what to do about it on the command line."""
+    """The error of streaming in words, with a fix for the command line."""
     if not isinstance(error, TooLittleMemory):
         return str(error)
     fix = "give the workers more" if given.scheduler else "give it more memory with --memory"
@@ -177,7 +183,7 @@ def most_of_a_factor(given: argparse.Namespace) -> float:
 
 
 def how_streamed(given: argparse.Namespace, data: Dataset) -> dict[str, Any]:
-    """What a report says of it."""
+    """The sentence in the report."""
     X = data.X
     axis = int(X.numblocks[1] > 1)
     length, what = X.chunksize[axis], ("rows", "columns")[axis]

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from nmfmerge.files import InUse, Lock, scratch_file
-from nmfmerge.folder import FolderError, listed
+from nmfmerge.cli.messages import ANOTHER_FOLDER
+from nmfmerge.storage.files import InUse, Lock, scratch_file
+from nmfmerge.storage.folder import FolderError, listed
 
 _ATTEMPTS = 20  # to make the folder, while other runs delete it
 
@@ -41,11 +42,11 @@ class Unfinished:
             if not self.checkpoint.exists():
                 self.clear()
             self._lock.release()
-            with suppress(OSError):  # where there is something to go on with
+            with suppress(OSError):  # if there is something to resume
                 self.folder.rmdir()
 
     def exists(self) -> bool:
-        """Whether there is such a folder, or anything else in its place."""
+        """True if this folder, or any other file in its place, exists."""
         return os.path.lexists(self.folder)
 
     def clear(self) -> None:
@@ -57,21 +58,20 @@ class Unfinished:
         """Make the folder and lock it; where a run that ends deletes it meanwhile, try again."""
         for attempt in range(_ATTEMPTS):
             if os.path.islink(self.folder):
-                raise FolderError(f"{self.folder} is a link: move it, or name another output by -o")
+                raise FolderError(f"{self.folder} is a link: move it, or {ANOTHER_FOLDER}")
             try:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 self._lock.acquire()
                 return
             except InUse as error:
                 raise FolderError(
-                    f"{self.folder} is {error}: wait until it ends, or name another folder with -o"
+                    f"{self.folder} is {error}: wait until it ends, or {ANOTHER_FOLDER}"
                 ) from None
             except OSError as error:
                 deleted = isinstance(error, FileNotFoundError | FileExistsError)
                 if not deleted or attempt == _ATTEMPTS - 1:
                     raise FolderError(
-                        f"{self.folder} cannot be written ({error.strerror}): name another folder "
-                        "with -o"
+                        f"{self.folder} cannot be written ({error.strerror}): {ANOTHER_FOLDER}"
                     ) from error
 
     def _refuse_others(self) -> None:
@@ -83,5 +83,5 @@ class Unfinished:
         if others:
             raise FolderError(
                 f"{self.folder} holds files that are not of a run ({listed(others)}): move them, "
-                "or name another folder with -o"
+                f"or {ANOTHER_FOLDER}"
             )

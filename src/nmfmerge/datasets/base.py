@@ -1,4 +1,4 @@
-"""What every data set comes as: X with its axes, its rank and, where known, its true components."""
+"""The type of every data set: X with its axes, its rank and, if known, its true components."""
 
 import math
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """What the rows or the columns of X stand for."""
+    """The meaning of the rows or the columns of X."""
 
     name: str
     values: np.ndarray = field(repr=False)
@@ -23,7 +23,7 @@ class Axis:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A nonnegative matrix and what is known of it.
+    """A nonnegative matrix with its axes and, if known, its true components.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class Dataset:
             raise ValueError(f"the axes of {self.name!r} do not fit X {self.X.shape}")
 
     def is_picture(self, axis: Axis) -> bool:
-        """Whether the entries along an axis are pixels that fold into a picture."""
+        """True if the entries along an axis are pixels of an image."""
         if self.image_shape is None or axis.name != "pixel":
             return False
         return math.prod(self.image_shape) == len(axis.values)

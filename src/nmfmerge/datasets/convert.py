@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
-from scipy.io import netcdf_file, wavfile
 
 _NEAR = 0.25  # of a bin: values that are rounded to more than this are in the bin where they are
 
@@ -45,6 +44,8 @@ def read_wav(path: Path) -> tuple[int, np.ndarray]:
 
 def read_wav_channels(file: Path | BinaryIO) -> tuple[int, np.ndarray]:
     """Sampling rate and signals (n_samples, n_channels) of a WAV file."""
+    from scipy.io import wavfile  # slow to import
+
     rate, sound = wavfile.read(file)
     if sound.dtype == np.uint8:  # eight bits are stored with silence at 128
         sound = (sound - 128.0) / 128
@@ -90,6 +91,8 @@ def read_andi_run(file: Path | BinaryIO) -> tuple[np.ndarray, np.ndarray, np.nda
     masses, intensities : arrays (n_points,)
         Its m/z and intensity.
     """
+    from scipy.io import netcdf_file  # slow to import
+
     with netcdf_file(file, mmap=False) as run:
         masses, intensities, starts, times = (
             np.array(run.variables[name].data, dtype=kind)

@@ -1,7 +1,6 @@
 """An LC-MS-like run: compounds with isotope patterns that elute in tailing, overlapping peaks."""
 
 import numpy as np
-from scipy.special import erfcx
 
 from nmfmerge.datasets.base import Axis, Dataset
 
@@ -91,6 +90,8 @@ def _retention_times(
 
 def _tailing_peak(t: np.ndarray, centre: float, width: float, tail: float) -> np.ndarray:
     """Gaussian convolved with an exponential decay: a chromatographic peak with its tail."""
+    from scipy.special import erfcx  # slow to import
+
     z = (width / tail - (t - centre) / width) / np.sqrt(2)
     gauss = np.exp(-0.5 * ((t - centre) / width) ** 2)
     decay = np.exp(np.minimum(0.5 * (width / tail) ** 2 - (t - centre) / tail, 50))

@@ -11,23 +11,26 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from nmfmerge import validation as check
+from nmfmerge import settings
+from nmfmerge.arguments.values import NewFile, Text, Whole, Word
+from nmfmerge.backends.numba import one_blas_thread
 from nmfmerge.editor.added import added_components
 from nmfmerge.editor.edits import ARGUMENTS, Edit
 from nmfmerge.editor.file import Saved, read, write
-from nmfmerge.editor.moments import Moments
 from nmfmerge.editor.script import script
 from nmfmerge.editor.state import State, apply, first_state
-from nmfmerge.kernels import blas_for
-from nmfmerge.result import Factorization, Status
-from nmfmerge.solvers import SOLVERS
-from nmfmerge.solvers.loop import Callback
-from nmfmerge.solvers.point import percent
+from nmfmerge.inputs import check
+from nmfmerge.losses import LOSSES, Loss
+from nmfmerge.losses.previews import Previews
+from nmfmerge.results.factorization import Factorization
+from nmfmerge.solvers import solver_of
+from nmfmerge.solvers.history import Status
+from nmfmerge.solvers.limits import Callback
 
 
 @dataclass(frozen=True)
 class Preview:
-    """What an edit would do to the fitting error, in percent.
+    """The effect of an edit on the fitting error, in percent.
 
     Attributes
     ----------
@@ -51,8 +54,8 @@ class Preview:
 
 
 @dataclass(frozen=True, eq=False)
-class Missing:
-    """What X has and WH lacks: components that `Editor.add` would add, before they are added.
+class MissingComponents:
+    """Components present in X and missing from WH, which `Editor.add` would add.
 
     Attributes
     ----------
@@ -70,10 +73,10 @@ class Missing:
 class Editor:
     """Adjust a factorization by hand, with undo.
 
-    Each edit, `hold` and `rename` too, is one step of `undo`, and returns the new factorization.
-    Components are counted from 0. Edits do not fit the other components anew, but for their scales
-    in `add`, so that what an edit did can be seen before `polish`; `preview` says what it would do
-    to the fitting error. W and H of all states are kept for `undo`, and are read-only.
+    Each edit, also `hold` and `rename`, is one step of `undo`, and returns the new factorization.
+    Components are counted from 0. An edit does not refit the other components (`add` rescales
+    them), so that its effect is visible before `polish`; `preview` computes its effect on the
+    fitting error. W and H of all states are kept for `undo`, and are read-only.
 
     Parameters
     ----------
@@ -87,6 +90,8 @@ class Editor:
         Names of the components; by default those of the factorization, or 1, 2, ….
     held : indices, optional
         Components that are held.
+    beta_loss : {"frobenius", "kullback-leibler"}, optional
+        The loss that edits are judged by; by default that of the factorization.
     solver, tol, max_iter
         Of `polish`; see `nmfmerge.nmf`.
 
@@ -110,24 +115,27 @@ class Editor:
         *,
         names: Sequence[str] | None = None,
         held: Iterable[int] = (),
+        beta_loss: str | None = None,
         solver: str = "accelerated",
         tol: float = 1e-4,
         max_iter: int = 10_000,
     ) -> None:
-        self._settings = _checked_settings({"solver": solver, "tol": tol, "max_iter": max_iter})
+        self._settings = settings.checked("Editor", locals())
         self._data = check.check_X_on_host(X, "Editor")
-        start = self._start(W, H, names)
+        start = self._start(W, H, names, beta_loss)
         indices = check.check_indices("held", held, start.n_components)
         self._states = [first_state(self._data, start, indices)]
         self._edits: list[Edit] = []  # also those that were undone
         self._at = 0  # how many of them are done
-        self._moments: tuple[np.ndarray, Moments] | None = None  # with the W that they are of
+        self._previews: tuple[np.ndarray, Previews] | None = None  # with the W they are of
         self._previewed: tuple[State, Edit, State] | None = None  # from, by, to
 
-    def _start(self, W: Any, H: Any, names: Sequence[str] | None) -> Factorization:
+    def _start(
+        self, W: Any, H: Any, names: Sequence[str] | None, beta_loss: str | None
+    ) -> Factorization:
         given = W if isinstance(W, Factorization) else None
         if (given is None) == (H is None):
-            raise TypeError("give W and H, or one Factorization in their place")
+            raise TypeError("pass W and H, or one Factorization instead of them")
         if given is not None:
             W, H = given.W, given.H
         W, H = check.check_factors(W, H)
@@ -135,11 +143,14 @@ class Editor:
         check.check_n_components(len(H), self._data.shape)
         if given is None:
             given = Factorization(W, H, np.nan, np.nan, (), Status.DONE, 0.0)
+        if beta_loss is not None:
+            given = replace(given, loss=settings.SETTINGS["beta_loss"].check(beta_loss))
+        solver_of(self._settings["solver"], LOSSES[given.loss])
         if names is not None:
-            given = replace(given, names=tuple(check.check_name("names", name) for name in names))
+            given = replace(given, names=tuple(Text().check("names", name) for name in names))
         return given
 
-    # What there is
+    # The current state
 
     @property
     def n_components(self) -> int:
@@ -153,12 +164,12 @@ class Editor:
 
     @property
     def held(self) -> tuple[bool, ...]:
-        """Whether each component is held."""
+        """True if each component is held."""
         return self._state.held
 
     @property
     def fitting_error(self) -> float:
-        """100·‖X − WH‖²/‖X‖², in percent."""
+        """Fitting error in percent, of the loss that edits are judged by."""
         return self.result().fitting_error
 
     @property
@@ -168,12 +179,12 @@ class Editor:
 
     @property
     def can_undo(self) -> bool:
-        """Whether there is an edit to undo."""
+        """True if there is an edit to undo."""
         return self._at > 0
 
     @property
     def can_redo(self) -> bool:
-        """Whether there is an edit to do again."""
+        """True if there is an edit to redo."""
         return self._at < len(self._edits)
 
     def result(self) -> Factorization:
@@ -245,16 +256,16 @@ class Editor:
         if result.status in (Status.MAX_ITER, Status.MAX_TIME):
             limit = "max_iter" if result.status is Status.MAX_ITER else "max_time"
             warnings.warn(
-                f"the polish reached {limit} before it converged; what it has reached is kept. "
+                f"the polish reached {limit} before it converged; its current factors are kept. "
                 f"Polish again, or raise {limit} or tol.",
                 ConvergenceWarning,
                 stacklevel=2,
             )
         return result
 
-    def _polish(self, limits: dict[str, Any], **settings: Any) -> tuple[State, Edit]:
-        given = {name: value for name, value in settings.items() if value is not None}
-        edit = Edit("polish", (), _checked_settings(self._settings | given))
+    def _polish(self, limits: dict[str, Any], **chosen: Any) -> tuple[State, Edit]:
+        given = {name: value for name, value in chosen.items() if value is not None}
+        edit = Edit("polish", (), settings.checked("Editor", self._settings | given))
         return apply(self._state, edit, self._data, limits)
 
     def undo(self) -> Factorization:
@@ -267,21 +278,21 @@ class Editor:
     def redo(self) -> Factorization:
         """Do again the edit that was undone last."""
         if not self.can_redo:
-            raise ValueError("there is no edit to do again")
+            raise ValueError("there is no edit to redo")
         self._at += 1
         return self.result()
 
     # What edits would do
 
     def preview(self, name: str, *arguments: Any, **named: Any) -> Preview:
-        """What an edit would do to the fitting error: ``preview("merge", 0, 3)``.
+        """The effect of an edit on the fitting error: ``preview("merge", 0, 3)``.
 
         It takes the arguments of the edit, and equals the error after it. For merges and removals,
         in double precision, it costs no pass over X but for the first one after a change, unless
-        the fit is so good that rounding would show. Other edits are done, and kept in case they
-        follow.
+        the fit is so good that rounding would show; under Kullback–Leibler merges take one pass.
+        Other edits are done, and kept in case they follow.
         """
-        check.check_word("name", name, ARGUMENTS)
+        Word(tuple(ARGUMENTS)).check("name", name)
         try:
             bound = inspect.signature(getattr(self, name)).bind(*arguments, **named)
         except TypeError as error:
@@ -292,7 +303,7 @@ class Editor:
             state, edit = self._polish(limits, **bound.arguments)
             return Preview(edit, self.fitting_error, state.result.fitting_error)
         edit = self._checked(name, *bound.arguments.values())
-        after = self._error_from_moments(edit)
+        after = self._error_after(edit)
         if after is None:
             state = apply(self._state, edit, self._data)[0]
             self._previewed = self._state, edit, state
@@ -307,15 +318,15 @@ class Editor:
         change : array (r, r)
             Symmetric; NaN on the diagonal.
         """
-        norm2 = self._data.norm2 or 1.0
-        return 100 * self._present_moments().merge_table() / norm2
+        size = self._loss.size(self._data) or 1.0
+        return 100 * self._present_previews().merge_changes() / size
 
-    def missing(self, k: int) -> Missing:
+    def missing(self, k: int) -> MissingComponents:
         """The k components that `add` would add, with their generalized singular values."""
         r, result = self.n_components, self.result()
         held = self._state.held_indices
-        W, H, values = added_components(self._data, result.W, result.H, k, held)
-        return Missing(W[:, r:], H[r:], values)
+        W, H, values = added_components(self._data, result.W, result.H, k, held, result.loss)
+        return MissingComponents(W[:, r:], H[r:], values)
 
     # The history
 
@@ -326,16 +337,16 @@ class Editor:
         """
         for edit in edits:
             if edit.name == "polish":
-                settings = _checked_settings(self._settings | dict(edit.settings), low=0)
-                self._push(*apply(self._state, replace(edit, settings=settings), self._data))
+                again = replace(edit, settings=_checked_again(self._settings | dict(edit.settings)))
+                self._push(*apply(self._state, again, self._data))
             else:
-                check.check_word("edit", edit.name, ARGUMENTS)
+                Word(tuple(ARGUMENTS)).check("edit", edit.name)
                 self._do(edit.name, *edit.arguments)
         return self.result()
 
     def save(self, file: str | PathLike[str]) -> None:
         """Write the start and all edits, also those undone, to a file that `load` reads."""
-        path, first = check.check_file("file", file), self._states[0]
+        path, first = NewFile().check("file", file), self._states[0]
         saved = Saved(first.result, first.held_indices, self._settings, self._edits, self._at)
         write(path, saved)
 
@@ -365,8 +376,9 @@ class Editor:
         """
         first = self._states[0]
         return script(
-            self.edits, X, start, first.result.names, first.held_indices, self._data.shape
-        )
+            self.edits, X, start, first.result.names, first.held_indices, self._data.shape,
+            first.result.loss,
+        )  # fmt: skip
 
     # Inside
 
@@ -395,39 +407,39 @@ class Editor:
         checked: list[int | str] = []
         for kind, value in zip(expected, arguments, strict=True):
             if kind == "name":
-                checked.append(check.check_name(kind, value))
+                checked.append(Text().check(kind, value))
             elif kind in ("i", "j"):
                 checked.append(check.check_index(kind, value, self.n_components))
             else:
-                checked.append(check.check_integer(kind, value, low=1))
+                checked.append(Whole(1).check(kind, value))
         return Edit(name, tuple(checked))
 
-    def _error_from_moments(self, edit: Edit) -> float | None:
-        """Fitting error after an edit, where r × r numbers give it to the last digits."""
+    def _error_after(self, edit: Edit) -> float | None:
+        """Fitting error after an edit, where the loss gives it without doing the edit."""
         if edit.name in ("hold", "release", "rename"):
             return self.fitting_error
         if edit.name not in ("merge", "remove") or any(self.held[t] for t in edit.arguments):
             return None
         if self.n_components == 1 or len(set(edit.arguments)) < len(edit.arguments):
             return None  # which is an error: let the edit itself say so
-        moments = self._present_moments()
-        compute = moments.merged if edit.name == "merge" else moments.removed
-        residual2 = compute(*edit.arguments)
-        return None if residual2 is None else percent(residual2, self._data.norm2)
+        previews = self._present_previews()
+        value = (previews.merged if edit.name == "merge" else previews.removed)(*edit.arguments)
+        return None if value is None else self._loss.percent(value, self._data)
 
-    def _present_moments(self) -> Moments:
+    @property
+    def _loss(self) -> Loss:
+        return LOSSES[self.result().loss]
+
+    def _present_previews(self) -> Previews:
         result = self.result()
-        if self._moments is None or self._moments[0] is not result.W:
-            with blas_for(self._data.blas_flops(self.n_components)):
+        if self._previews is None or self._previews[0] is not result.W:
+            with one_blas_thread():
                 factors = check.check_fit(result.W, result.H, self._data, self.n_components)
-                self._moments = result.W, Moments.of(self._data, *factors)
-        return self._moments[1]
+                self._previews = result.W, self._loss.previews(self._data, *factors)
+        return self._previews[1]
 
 
-def _checked_settings(settings: dict[str, Any], low: int = 1) -> dict[str, Any]:
-    """Settings of `polish`, checked."""
-    return {
-        "solver": check.check_word("solver", settings["solver"], SOLVERS),
-        "tol": check.check_real("tol", settings["tol"], low=0),
-        "max_iter": check.check_integer("max_iter", settings["max_iter"], low=low),
-    }
+def _checked_again(given: dict[str, Any]) -> dict[str, Any]:
+    """Settings of a polish that was done: if it was stopped at once, it did no iterations."""
+    n_iter = Whole(0).check("max_iter", given["max_iter"])
+    return settings.checked("Editor", given | {"max_iter": max(1, n_iter)}) | {"max_iter": n_iter}

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from nmfmerge import settings
 from nmfmerge.editor.code import call
 
 # The arguments of each edit, in order; those of `polish` are its settings.
@@ -18,7 +19,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "rename": ("i", "name"),
     "polish": (),
 }
-_SETTINGS = {"solver": str, "tol": float, "max_iter": int}
+_SETTINGS = {name: type(value) for name, value in settings.defaults("Editor").items()}
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from nmfmerge.editor.edits import Edit
-from nmfmerge.files import replacing
-from nmfmerge.records import pack_result, read_arrays, unpack_result
-from nmfmerge.result import Factorization
+from nmfmerge.results.factorization import Factorization
+from nmfmerge.storage.files import replacing
+from nmfmerge.storage.records import pack_result, read_arrays, unpack_result
 
 _FORMAT = 1
 

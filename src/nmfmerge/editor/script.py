@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 
+from nmfmerge import settings
 from nmfmerge.editor.edits import Edit
 
 
@@ -13,12 +14,14 @@ def script(
     names: Sequence[str],
     held: Sequence[int],
     shape: tuple[int, int],
+    loss: str,
 ) -> str:
     """A program that makes an editor with the start in a file, and does the edits."""
     numbered = list(names) == [str(t + 1) for t in range(len(names))]
     first = ["X", 'start["W"]', 'start["H"]']
     first += [] if numbered else [f"names={list(names)!r}"]
     first += [f"held={list(held)!r}"] if held else []
+    first += [] if loss == settings.defaults("nmf")["beta_loss"] else [f"beta_loss={loss!r}"]
     lines = [
         '"""Edits of a nonnegative matrix factorization, to be done again."""',
         "",

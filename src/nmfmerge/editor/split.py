@@ -1,29 +1,30 @@
-"""Splitting a component in two: what it stands for in X, fitted anew by two components."""
+"""Split a component in two: fit its part of X by two components."""
 
 import warnings
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from nmfmerge import validation as check
-from nmfmerge.data import DataMatrix
-from nmfmerge.data.svd import truncated_svd
+from nmfmerge.api import nmf
+from nmfmerge.backends.numba import one_blas_thread
 from nmfmerge.editor.added import added_components
-from nmfmerge.init import nonnegative_pairs
-from nmfmerge.kernels import blas_for
+from nmfmerge.inputs import check
+from nmfmerge.matrices import DataMatrix
+from nmfmerge.matrices.pairs import nonnegative_pairs
+from nmfmerge.matrices.svd import truncated_svd
 from nmfmerge.metrics import fitting_error
-from nmfmerge.pipeline import nmf
 
 _TOL, _MAX_ITER = 1e-3, 200
 
 
 def split_component(
-    data: DataMatrix, W: np.ndarray, H: np.ndarray, i: int
+    data: DataMatrix, W: np.ndarray, H: np.ndarray, i: int, loss: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Two components for one, which together fit no worse while the others stay as they are.
+    """Replace one component by two that fit at least as well; the others do not change.
 
-    They begin with the two leading singular pairs of X less all other components, made nonnegative
-    as in NNDSVD. Should they end worse than the one component, it stays, beside a recovered one.
+    They start from the two leading singular pairs of X minus all other components, made
+    nonnegative as in NNDSVD. If they fit worse, the component stays, with a recovered one beside
+    it.
 
     Returns
     -------
@@ -41,11 +42,12 @@ def split_component(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         fitted = nmf(
-            data, r + 1, init=start, hold=range(r - 1), tol=_TOL, max_iter=_MAX_ITER
+            data, r + 1, init=start, hold=range(r - 1), tol=_TOL, max_iter=_MAX_ITER,
+            beta_loss=loss,
         )  # fmt: skip
-    if fitted.fitting_error <= fitting_error(data, W, H):
+    if fitted.fitting_error <= fitting_error(data, W, H, beta_loss=loss):
         return fitted.W[:, -2:], fitted.H[-2:]
-    W_more, H_more, _ = added_components(data, W, H, 1, range(r))
+    W_more, H_more, _ = added_components(data, W, H, 1, range(r), loss)
     return W_more[:, [i, r]], H_more[[i, r]]
 
 
@@ -63,8 +65,9 @@ def _leading_pair(data: DataMatrix, W: np.ndarray, H: np.ndarray) -> tuple[np.nd
         out -= (U @ Wt.T) @ H
         return out
 
-    with blas_for(data.blas_flops(len(H) + 1)):
+    with one_blas_thread():
         svd = truncated_svd(HXt, WtX, data.shape, data.dtype, 2)
     least = np.finfo(svd.s.dtype).eps * max(float(svd.s[0]), 1e-3)
     Wt_pair, H_pair = nonnegative_pairs(svd.Ut, svd.Vt, np.maximum(svd.s, least))
-    return Wt_pair.T * data.dtype.type(data.unit), H_pair * data.dtype.type(data.unit)
+    W_pair, H_pair = data.results(Wt_pair.T, H_pair)
+    return W_pair, H_pair

@@ -1,4 +1,4 @@
-"""What an editor changes: a factorization with names, and which of its components are held.
+"""The state of an editor: a factorization with names, and which of its components are held.
 
 States are never changed. Each function here takes one and returns the next.
 """
@@ -13,16 +13,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from nmfmerge import validation as check
-from nmfmerge.data import DataMatrix
+from nmfmerge.api import nmf
+from nmfmerge.arguments.errors import ArgumentError
+from nmfmerge.backends.numba import one_blas_thread
 from nmfmerge.editor.added import added_components
 from nmfmerge.editor.edits import Edit
 from nmfmerge.editor.split import split_component
-from nmfmerge.kernels import blas_for
-from nmfmerge.merge import MergeTree, merge
-from nmfmerge.pipeline import nmf
-from nmfmerge.result import Factorization, History, Stage, Status, is_number
-from nmfmerge.solvers.point import percent
+from nmfmerge.inputs import check
+from nmfmerge.losses import LOSSES, Problem
+from nmfmerge.losses.merging import MergeTree
+from nmfmerge.matrices import DataMatrix
+from nmfmerge.results.factorization import Factorization, Stage, is_number
+from nmfmerge.solvers.history import History, StageName, Status
 
 
 class Component(NamedTuple):
@@ -58,11 +60,13 @@ class State:
             for parts in zip(result.W.T, result.H, result.names, self.held, strict=True)
         ]
 
-    def with_components(self, components: list[Component], data: DataMatrix, stage: str) -> "State":
+    def with_components(
+        self, components: list[Component], data: DataMatrix, stage: StageName
+    ) -> "State":
         """The state after a stage that put other components in place of these."""
         W = np.stack([component.w for component in components]).T
         H = np.stack([component.h for component in components])
-        objective, error = measure(data, W, H)
+        objective, error = measure(data, W, H, self.result.loss)
         result = Factorization(
             W=W,
             H=H,
@@ -73,6 +77,7 @@ class State:
             seconds=self.result.seconds,
             names=tuple(component.name for component in components),
             axes=self.result.axes,
+            loss=self.result.loss,
         )
         return replace(self, result=result, held=tuple(one.held for one in components))
 
@@ -89,9 +94,9 @@ def first_state(data: DataMatrix, result: Factorization, held: list[int]) -> Sta
     """
     r = result.n_components
     W, H = (np.array(F, dtype=data.dtype) for F in (result.W, result.H))
-    objective, error = measure(data, W, H)
+    objective, error = measure(data, W, H, result.loss)
     names = result.names or tuple(str(t + 1) for t in range(r))
-    stages = result.stages or (Stage("start", r, 0, 0.0, error, Status.DONE),)
+    stages = result.stages or (Stage(StageName.START, r, 0, 0.0, error, Status.DONE),)
     result = replace(
         result, W=W, H=H, objective=objective, fitting_error=error, names=names, stages=stages
     )
@@ -99,13 +104,13 @@ def first_state(data: DataMatrix, result: Factorization, held: list[int]) -> Sta
     return State(result, tuple(t in held for t in range(r)), max(numbers, default=0))
 
 
-def measure(data: DataMatrix, W: np.ndarray, H: np.ndarray) -> tuple[float, float]:
+def measure(data: DataMatrix, W: np.ndarray, H: np.ndarray, loss: str) -> tuple[float, float]:
     """Objective and fitting error of factors."""
     Wt, H = check.check_fit(W, H, data, len(H))
-    with blas_for(data.blas_flops(len(H))):
-        residual2 = data.residual_norm2(Wt, H)
-    unit2 = data.unit * data.unit
-    return 0.5 * residual2 * unit2 * unit2, percent(residual2, data.norm2)
+    problem = Problem(data, LOSSES[loss])
+    with one_blas_thread():
+        value = float(problem.exact_losses(Wt[None], H[None])[0])
+    return problem.in_full(value), problem.percent(value)
 
 
 def apply(
@@ -143,11 +148,11 @@ def _timed(state: State, seconds: float) -> State:
 
 def _add(state: State, data: DataMatrix, k: int) -> State:
     old, last = state.result, state.n_numbers + k
-    W, H, _ = added_components(data, old.W, old.H, k, state.held_indices)
+    W, H, _ = added_components(data, old.W, old.H, k, state.held_indices, old.loss)
     names = (*old.names, *(str(number) for number in range(state.n_numbers + 1, last + 1)))
     held = (*state.held, *(k * [False]))
     components = [Component(*parts) for parts in zip(W.T, H, names, held, strict=True)]
-    return replace(state.with_components(components, data, "add"), n_numbers=last)
+    return replace(state.with_components(components, data, StageName.ADD), n_numbers=last)
 
 
 def _numbers(name: str) -> list[str]:
@@ -156,29 +161,39 @@ def _numbers(name: str) -> list[str]:
 
 
 def _merge(state: State, data: DataMatrix, i: int, j: int) -> State:
-    return state.with_components(_merged(state.components(), i, j), data, "merge")
+    merged = _merged(state.components(), i, j, state.result.loss)
+    return state.with_components(merged, data, StageName.MERGE)
 
 
 def _merge_to(state: State, data: DataMatrix, n_components: int) -> State:
     old = state.result
     if n_components > old.n_components:
-        raise ValueError(
-            f"n_components={n_components} is more than the {old.n_components} components there are"
+        raise ArgumentError(
+            "n_components",
+            f"exceeds the {old.n_components} components of the solution",
+            value=n_components,
         )
-    Wt, H = np.ascontiguousarray(old.W.T), np.ascontiguousarray(old.H)
-    tree = merge(Wt, H, n_components, held=np.array(state.held))[2]
+    tree = _tree(data, old, n_components, np.array(state.held))
     if tree.n_components > n_components:
-        raise ValueError(
-            f"n_components={n_components} cannot be reached, as held components are not merged: "
-            f"merge to {tree.n_components}, or release some of the {sum(state.held)} held ones"
+        raise ArgumentError(
+            "n_components",
+            "cannot be reached, as held components are not merged",
+            value=n_components,
+            fix=f"merge to {tree.n_components}, or release some of the {sum(state.held)} held ones",
         )
     components = state.components()
     for i, j in _as_positions(tree):
-        components = _merged(components, i, j)
-    return state.with_components(components, data, "merge")
+        components = _merged(components, i, j, old.loss)
+    return state.with_components(components, data, StageName.MERGE)
 
 
-def _merged(components: list[Component], i: int, j: int) -> list[Component]:
+def _tree(data: DataMatrix, old: Factorization, n_components: int, held: np.ndarray) -> MergeTree:
+    """The merges down to a number of components."""
+    Wt, H = check.check_fit(old.W, old.H, data, old.n_components)
+    return LOSSES[old.loss].merge_plans(data, Wt[None], H[None], n_components, held)[0].tree
+
+
+def _merged(components: list[Component], i: int, j: int, loss: str) -> list[Component]:
     """Components with i and j merged, in the place of the first of them."""
     if i == j:
         raise ValueError(f"component {i} cannot be merged with itself; name two components")
@@ -186,10 +201,9 @@ def _merged(components: list[Component], i: int, j: int) -> list[Component]:
     p, q = components[first], components[last]
     for place, component in ((first, p), (last, q)):
         _refuse_held(component, place)
-    tree = MergeTree(2, np.array([[0, 1]]), np.zeros(1))
-    W, H = tree.replay(np.stack([p.w, q.w]).T, np.stack([p.h, q.h]))
+    Wt, H, _ = LOSSES[loss].merged(np.stack([p.w, q.w]), np.stack([p.h, q.h]), 1)
     components = list(components)
-    components[first] = Component(W[:, 0], H[0], f"{p.name}+{q.name}")
+    components[first] = Component(Wt[0], H[0], f"{p.name}+{q.name}")
     del components[last]
     return components
 
@@ -207,13 +221,13 @@ def _as_positions(tree: MergeTree) -> Iterable[tuple[int, int]]:
 def _split(state: State, data: DataMatrix, i: int) -> State:
     components = state.components()
     _refuse_held(components[i], i)
-    W, H = split_component(data, state.result.W, state.result.H, i)
+    W, H = split_component(data, state.result.W, state.result.H, i, state.result.loss)
     name = components[i].name
     name = f"({name})" if "+" in name else name
     components[i : i + 1] = [
         Component(W[:, t], H[t], name + letter) for t, letter in enumerate("ab")
     ]
-    return state.with_components(components, data, "split")
+    return state.with_components(components, data, StageName.SPLIT)
 
 
 def _remove(state: State, data: DataMatrix, i: int) -> State:
@@ -222,7 +236,7 @@ def _remove(state: State, data: DataMatrix, i: int) -> State:
     if len(components) == 1:
         raise ValueError("the only component cannot be removed")
     del components[i]
-    return state.with_components(components, data, "remove")
+    return state.with_components(components, data, StageName.REMOVE)
 
 
 def _refuse_held(component: Component, i: int) -> None:
@@ -265,12 +279,12 @@ def _polish(
         warnings.simplefilter("ignore", ConvergenceWarning)  # the editor says it in its own words
         new = nmf(
             data, old.n_components, init=(old.W, old.H), hold=state.held_indices,
-            **settings, **limits,
+            beta_loss=old.loss, **settings, **limits,
         )  # fmt: skip
     if not new.converged:
         edit = replace(edit, settings=settings | {"max_iter": new.n_iter})
     better = new if new.fitting_error <= old.fitting_error else old  # worse by rounding alone
-    stage = replace(new.stages[-1], name="polish", fitting_error=better.fitting_error)
+    stage = replace(new.stages[-1], name=StageName.POLISH, fitting_error=better.fitting_error)
     if stage.history is not None:
         shifted = stage.history.seconds + old.seconds
         stage = replace(

@@ -1,4 +1,4 @@
-"""Edits kept as they are made, in ``FILE.edits`` beside the data, and found again later."""
+"""Save every edit at once in ``FILE.edits`` beside the data, and restore edits later."""
 
 import json
 import os
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from nmfmerge.editor import Editor
-from nmfmerge.files import InUse, Lock, replacing
+from nmfmerge.storage.files import InUse, Lock, replacing
 
 _ABOUT = "about.json"
 
@@ -40,7 +40,7 @@ class Autosave:
             self._lock.acquire()
         except InUse as error:
             raise AutosaveError(
-                f"{folder.name} is {error}: go on in the page that is open, or close that explorer"
+                f"{folder.name} is {error}: use the page that is open, or close that explorer"
             ) from None
         if os.path.islink(folder):
             self.close()

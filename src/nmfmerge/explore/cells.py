@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from nmfmerge.datasets.base import Axis, Dataset
-from nmfmerge.export.single_cell import is_single_cell
+from nmfmerge.datasets.base import Dataset
+from nmfmerge.fields.single_cell import cells_and_genes, is_single_cell
 from nmfmerge.io.errors import library
 
 MOST_GROUPS = 40  # a column with more of them says little of any
-_FIRST = (  # columns that are shown first, where they are there
+_FIRST = (  # columns that are shown first, if they exist
     "cell_type", "celltype", "cell_types", "cell type", "annotation", "leiden", "louvain",
     "cluster", "clusters", "sample", "donor", "batch",
 )  # fmt: skip
@@ -36,11 +36,6 @@ class Groups:
         return sp.csr_array((1 / sizes[groups], (groups, cells)), shape=shape)
 
 
-def has_cells(data: Dataset, axis: Axis) -> bool:
-    """True if an axis is that of the cells of single-cell data."""
-    return axis.name == "cell" and is_single_cell(data)
-
-
 def groupings(data: Dataset) -> dict[str, Groups]:
     """The columns of ``obs`` that put cells into a few groups, by name; none if they are not known.
 
@@ -49,7 +44,7 @@ def groupings(data: Dataset) -> dict[str, Groups]:
     file = Path(data.source)
     if not is_single_cell(data) or file.suffix.lower() != ".h5ad" or not file.is_file():
         return {}
-    cells = data.rows if data.rows.name == "cell" else data.columns
+    cells, _ = cells_and_genes(data)
     try:
         found = _columns(_obs(file), np.asarray(cells.values).astype(str))
     except Exception:  # whatever odd files make their readers raise: cells then have no groups
@@ -69,7 +64,7 @@ def _columns(obs: Any, cells: np.ndarray) -> Mapping[str, Groups]:
     """Columns that are categories, texts or yes and no, for the cells that were read."""
     if not np.array_equal(obs.index.astype(str), cells):  # cells without counts were left out
         obs = obs.set_index(obs.index.astype(str)).loc[cells]
-    if len(obs) != len(cells):  # names that are there more than once
+    if len(obs) != len(cells):  # some names are repeated
         return {}
     found = {}
     for name in obs.columns:

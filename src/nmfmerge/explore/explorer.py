@@ -9,17 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from nmfmerge import folder
 from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.explore.autosave import Autosave
 from nmfmerge.explore.job import Worker
 from nmfmerge.explore.place import Place
 from nmfmerge.explore.session import Session
 from nmfmerge.explore.state import OPENED, Note
-from nmfmerge.folder import FolderError
 from nmfmerge.io import read
-from nmfmerge.origin import data_again, digest, why_absent
-from nmfmerge.result import Factorization
+from nmfmerge.results.about import About
+from nmfmerge.results.factorization import Factorization
+from nmfmerge.storage import folder
+from nmfmerge.storage.folder import FolderError
+from nmfmerge.storage.provenance import data_again, digest, why_absent
 
 _SILENT = 7.0  # seconds after which a tab counts as closed
 
@@ -38,20 +39,26 @@ def open_path(path: Path, **reading: Any) -> Session:
     restored = folder.restore(path)
     fit = folder.find(path)
     if fit is not None:
+        if fit.about.weights is not None:
+            raise FolderError(
+                f"{path} is a fit with weights ({fit.about.weights['file']}), which the explorer "
+                "does not support so far: open the data file to look at them without weights"
+            )
         data = data_again(fit)
         if data is None:
-            put_back = "" if "streamed" in fit.about else "put the file back, or "
+            put_back = "" if fit.about.streamed is not None else "put the file back, or "
             raise FolderError(
-                f"the data of {path} ({fit.about.get('file')}) {why_absent(fit)}: {put_back}open "
+                f"the data of {path} ({fit.about.file}) {why_absent(fit)}: {put_back}open "
                 "the data file instead, which is read whole"
             )
         start, ranks, about = fit.result, fit.path, fit.about
-        hashed = f"{about.get('data_sha256')} {digest(path / 'factors.npz')}"
+        consensus = fit.consensus
+        hashed = f"{about.data_sha256} {digest(path / 'factors.npz')}"
     else:
         data = read(path, **reading)
-        start, ranks, sha256 = None, None, digest(path)
-        about = {"title": path.name, "file": str(path.resolve()), "reading": reading,
-                 "data_sha256": sha256}  # fmt: skip
+        start, ranks, consensus, sha256 = None, None, None, digest(path)
+        file = str(path.resolve())
+        about = About(title=path.name, file=file, reading=reading, data_sha256=sha256)
         hashed = f"{sha256} {sorted(reading.items())}"
     autosave, trouble = None, ""
     try:
@@ -61,17 +68,18 @@ def open_path(path: Path, **reading: Any) -> Session:
     name = path.resolve().name
     try:
         session = Session(
-            data, start, path=ranks, about=about, place=place, autosave=autosave, title=name
-        )
+            data, start, path=ranks, consensus=consensus, about=about, place=place,
+            autosave=autosave, title=name,
+        )  # fmt: skip
     except BaseException:
         if autosave is not None:
             autosave.close()
         raise
     if trouble:
-        session.say(Note(trouble, "error"))
+        session.show_note(Note(trouble, "error"))
     if restored:
         said = session.state.note or Note("")
-        session.say(Note(f"{restored}. {said.text}".strip(), said.kind))
+        session.show_note(Note(f"{restored}. {said.text}".strip(), said.kind))
     return session
 
 
@@ -114,7 +122,7 @@ class Explorer:
         self._lock = RLock()
         self._opener = Worker()
         self._server = Server(lambda document: Page(self, document).build(), port)
-        self._forget = session.subscribe(self.tell)
+        self._forget = session.subscribe(self.notify)
         self.address = self._server.address
         self._server.start()
         self._n_max = n_max
@@ -127,51 +135,51 @@ class Explorer:
 
     @property
     def result(self) -> Factorization | None:
-        """The solution as it is now; None until there is one."""
+        """The current solution; None until there is one."""
         return self.session.result
 
     def open(self, name: str) -> None:
-        """Open another file of the opened folder; if that fails, all stays as it is."""
+        """Open another file of the opened folder; if that fails, nothing changes."""
 
         def work() -> None:
             try:
                 path = self.session.place.file(name)
                 if not os.path.exists(path):
-                    raise FileNotFoundError(f"{name} is not there any more")
+                    raise FileNotFoundError(f"{name} no longer exists")
                 session = open_path(path)
             except Exception as error:  # whatever a wrong file makes its reader raise
                 text = " ".join(str(error).split())
-                self.session.say(Note(f"{name} was not opened: {text}", "error"))
+                self.session.show_note(Note(f"{name} was not opened: {text}", "error"))
                 return
             self._change(session)
 
-        self.session.say(Note(f"Opening {name} …"))
+        self.session.show_note(Note(f"Opening {name} …"))
         self._opener.submit(work)
 
     def _change(self, session: Session) -> None:
         with self._lock:
             before, self.session = self.session, session
             self._forget()
-            self._forget = session.subscribe(self.tell)
+            self._forget = session.subscribe(self.notify)
         before.close()
         self.drawings.clear()
-        self.tell()
+        self.notify()
         self._begin()
 
-    def hear(self, tab: object) -> None:
+    def on_beat(self, tab: object) -> None:
         """Take note that a tab is open; those that are silent for a while are closed."""
         self._heard[tab] = monotonic()
         self._heard = {t: s for t, s in self._heard.items() if monotonic() - s < _SILENT}
         if self.tabs != len(self._heard):
             self.tabs = len(self._heard)
-            self.tell()
+            self.notify()
 
     def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call ``listener`` after every change, from any thread; returns a way to end that."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Call all listeners."""
         for listener in list(self._listeners):
             listener()

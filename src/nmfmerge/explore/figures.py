@@ -22,12 +22,13 @@ from bokeh.models import (
 from bokeh.plotting import figure
 from matplotlib.colors import Colormap, LinearSegmentedColormap, to_hex
 
-from nmfmerge.explore.reduce import Overview, envelope, product_window
-from nmfmerge.explore.state import State
+from nmfmerge.drawing.lines import envelope
+from nmfmerge.explore.reduce import Overview, product_window
+from nmfmerge.explore.state import PageState
 from nmfmerge.plot.reconstruction import FROM_WHITE, span, spread
 from nmfmerge.plot.side import Side
 from nmfmerge.plot.style import shortened
-from nmfmerge.result import Factorization
+from nmfmerge.results.factorization import Factorization
 
 N_BARS = 24
 PIXELS = 320  # of a side of a picture that is sent
@@ -107,7 +108,7 @@ def paint(plot: Any, dark: bool) -> None:
 
 
 class Coordinates:
-    """Places along one side of X: its values where they are evenly spaced, else numbers."""
+    """Coordinates along one side of X: its values if evenly spaced, else indices."""
 
     def __init__(self, side: Side, length: int) -> None:
         self.length = length
@@ -120,7 +121,7 @@ class Coordinates:
             self.range = Range1d(self.low, self.high)
 
     def at(self, index: Any) -> Any:
-        """The place of the edge before an index."""
+        """The coordinate of the edge before an index."""
         return self.low + (self.high - self.low) * np.asarray(index) / self.length
 
     def shown(self) -> tuple[int, int]:
@@ -193,7 +194,7 @@ class Profile:
             self._show_picture(side, vector)
 
     def _show_bars(self, side: Side, k: int, vector: np.ndarray) -> None:
-        """All names where they are few, else those that are most specific to the component."""
+        """All names if they are few, else those most specific to the component."""
         few = len(vector) <= 2 * N_BARS
         top = np.arange(len(vector)) if few else side.entries(k, vector, N_BARS)
         names = [str(side.axis.values[i]) for i in top]
@@ -252,7 +253,7 @@ class Maps:
         window = self.rows.shown(), self.columns.shown()
         if self._window != window:
             self._window = window
-            self._look(*self.overview.window(*window, PIXELS))
+            self._fill(*self.overview.window(*window, PIXELS))
         WH = product_window(result.W, result.H, *self._edges)
         rest = self._X - WH
         most = spread(rest)
@@ -260,7 +261,7 @@ class Maps:
         self._put(2, np.clip(0.5 + rest / (2 * most), 0, 1))
         self.plots[2].title.text = f"Residual: ±{most:.2g}"
 
-    def _look(self, X: np.ndarray, row_edges: np.ndarray, column_edges: np.ndarray) -> None:
+    def _fill(self, X: np.ndarray, row_edges: np.ndarray, column_edges: np.ndarray) -> None:
         self._X, self._edges = X, (row_edges, column_edges)
         self._top = float(X.max(initial=0)) or 1.0
         self._root = bool(np.quantile(X, 0.75) < 0.05 * self._top)
@@ -313,8 +314,8 @@ class Curves:
         self._range = ranks
         self._path: Any = None
 
-    def show(self, state: State) -> None:
-        """Draw the rank path, and mark the solution that is shown."""
+    def show(self, state: PageState) -> None:
+        """Draw the rank path, and mark the current solution."""
         if state.path is not None and state.path is not self._path:
             self._path = state.path
             rank = np.asarray(state.path.ranks)
@@ -332,8 +333,8 @@ class Curves:
             mark.location = float(len(state.names))
 
 
-def _assessed_rank(state: State) -> int | None:
-    """The rank that the data speak for; None where none stands out."""
+def _assessed_rank(state: PageState) -> int | None:
+    """The assessed rank; None where none stands out."""
     assessment = state.assessment
     return None if assessment is None or assessment.low is None else assessment.rank
 

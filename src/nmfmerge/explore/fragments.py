@@ -1,4 +1,4 @@
-"""The parts of the page that are text: a `State` goes in, HTML comes out."""
+"""The parts of the page that are text: a `PageState` goes in, HTML comes out."""
 
 import json
 from html import escape
@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from nmfmerge.api import merge_components
 from nmfmerge.explore.session import Session
-from nmfmerge.explore.state import OPENED, State
+from nmfmerge.explore.state import OPENED, PageState
 from nmfmerge.explore.thumbs import overlay, thumbs
 from nmfmerge.explore.views import View
-from nmfmerge.explore.words import percent, points, short
-from nmfmerge.pipeline import merge_components
+from nmfmerge.explore.words import as_percent, points, short
 
 N_CHEAPEST = 5  # pairs that are listed
 
@@ -30,7 +30,7 @@ def button(
     )
 
 
-def heading(session: Session, state: State) -> str:
+def heading(session: Session, state: PageState) -> str:
     """The data and the solution in one line."""
     m, n = session.data.X.shape
     name = escape(session.title)
@@ -40,11 +40,11 @@ def heading(session: Session, state: State) -> str:
     count = f"{r} component{'s' if r != 1 else ''}"
     return (
         f"<h1>{name}</h1><p>{m} × {n} · <b>{count}</b> · fitting error "
-        f"<b id='error'>{percent(state.result.fitting_error)}</b></p>"
+        f"<b id='error'>{as_percent(state.result.fitting_error)}</b></p>"
     )
 
 
-def status(state: State, tabs: int) -> str:
+def status(state: PageState, tabs: int) -> str:
     """Work in progress with a way to stop it, or what happened last."""
     if state.job is not None:
         progress = f": {escape(state.job.progress)}" if state.job.progress else " …"
@@ -63,7 +63,7 @@ def status(state: State, tabs: int) -> str:
     return text + more
 
 
-def main_buttons(state: State) -> str:
+def main_buttons(state: PageState) -> str:
     """Undo, redo, polish and save."""
     here = state.result is not None
     return "".join([
@@ -77,20 +77,20 @@ def main_buttons(state: State) -> str:
     ])  # fmt: skip
 
 
-def cards(state: State, rows: list[str], columns: list[str]) -> str:
+def cards(state: PageState, rows: list[str], columns: list[str]) -> str:
     """All components with their drawings, the largest share first."""
     if state.result is None or state.share is None:
         return "<p class='hint'>Components appear here when the first fits are done.</p>"
     return "".join(
         f'<button type="button" class="card" data-action="select" data-args="[{i}]">'
-        f'<span class="head"><span class="name"{_whence(state, i)}>{escape(state.names[i])}'
-        f'{_held(state, i)}</span><span class="share">{percent(round(state.share[i], 2))}</span>'
+        f'<span class="head"><span class="name"{_name_origin(state, i)}>{escape(state.names[i])}'
+        f'{_held(state, i)}</span><span class="share">{as_percent(round(state.share[i], 2))}</span>'
         f"</span>{rows[i]}{columns[i]}</button>"
         for i in state.order
     )
 
 
-def _whence(state: State, i: int) -> str:
+def _name_origin(state: PageState, i: int) -> str:
     """Where the name of a component comes from, if it was given at another rank."""
     if i not in state.carried:
         return ""
@@ -102,13 +102,13 @@ def _start(start: int) -> str:
     return "the opened fit" if start == OPENED else f"rank {start}"
 
 
-def _held(state: State, i: int) -> str:
+def _held(state: PageState, i: int) -> str:
     return (
         ' <span class="held" title="held: polishing does not change it">held</span>' * state.held[i]
     )
 
 
-def tools(session: Session, state: State) -> str:
+def tools(session: Session, state: PageState) -> str:
     """Name of the selected component and what can be done with it."""
     if state.result is None or state.share is None:
         return ""
@@ -118,16 +118,16 @@ def tools(session: Session, state: State) -> str:
         f'<form data-action="rename" data-args="[{i}]"><input id="name" name="name" maxlength="60" '
         f'value="{escape(state.names[i])}" aria-label="Name of the component" autocomplete="off">'
         f'<button type="submit" title="Rename (R, then Enter)">Rename</button></form>'
-        f'<span class="share">{percent(round(state.share[i], 2))}<span class="of"> of the fit'
+        f'<span class="share">{as_percent(round(state.share[i], 2))}<span class="of"> of the fit'
         "</span></span>"
         + _grouping(session, state)
-        + button(hold, "hold", i, title="Keep it as it is when the rest is polished (H)")
+        + button(hold, "hold", i, title="Keep it unchanged when the rest is polished (H)")
         + button("Split", "split", i, title="Split it in two (S)")
         + button("Remove", "remove", i, title="Remove it (Delete)")
     )  # fmt: skip
 
 
-def _grouping(session: Session, state: State) -> str:
+def _grouping(session: Session, state: PageState) -> str:
     """A choice of what cells are grouped by, where there is one."""
     if len(session.groupings) < 2:
         return ""
@@ -140,7 +140,7 @@ def _grouping(session: Session, state: State) -> str:
     return f'<label class="by">cells by {choice}</label>'
 
 
-def slider(state: State) -> str:
+def slider(state: PageState) -> str:
     """The range of ranks to move through."""
     if state.path is None:
         return ""
@@ -151,8 +151,8 @@ def slider(state: State) -> str:
     )
 
 
-def ranks(session: Session, state: State) -> str:
-    """What the data say about the rank, and a form to fit more ranks."""
+def ranks(session: Session, state: PageState) -> str:
+    """The assessment of the rank, and a form to fit more ranks."""
     most = min(session.data.X.shape)
     found = int(state.path.ranks[-1]) if state.path is not None else 0
     form = (
@@ -167,11 +167,11 @@ def ranks(session: Session, state: State) -> str:
         if state.edits else "You are looking at "
     )  # fmt: skip
     kept = " Edits are kept by rank." if state.edits else ""
-    return f"<p class='hint'>{here}{_start(state.start)}.{kept}</p>{_assessed(state)}{form}"
+    return f"<p class='hint'>{here}{_start(state.start)}.{kept}</p>{assessed(state)}{form}"
 
 
-def _assessed(state: State) -> str:
-    """What the data say about the rank, with a button to go there."""
+def assessed(state: PageState) -> str:
+    """The assessment of the rank, with a button to go there."""
     assessment = state.assessment
     if assessment is None:
         return ""
@@ -182,7 +182,7 @@ def _assessed(state: State) -> str:
     return f"<div class='assessed'>{go}<span>{escape(assessment.reason)}</span></div>"
 
 
-def pairs(state: State, left: View, right: View) -> str:
+def pairs(state: PageState, left: View, right: View) -> str:
     """Matrix of pairs, the cheapest of them, and what the chosen merge would do."""
     if state.result is None:
         return ""
@@ -193,7 +193,7 @@ def pairs(state: State, left: View, right: View) -> str:
     return _matrix(state) + (_preview(state, left, right) if state.pair else _cheapest(state))
 
 
-def _matrix(state: State) -> str:
+def _matrix(state: PageState) -> str:
     assert state.extras is not None
     change = state.extras.pairs
     order, r = state.order, len(state.order)
@@ -232,7 +232,7 @@ def _matrix(state: State) -> str:
     )
 
 
-def _cheapest(state: State) -> str:
+def _cheapest(state: PageState) -> str:
     assert state.extras is not None
     change = state.extras.pairs
     lower = np.argwhere(np.tril(np.isfinite(change), -1))
@@ -247,20 +247,21 @@ def _cheapest(state: State) -> str:
     return f"<h3>Cheapest merges</h3><ul class='cheapest'>{items}</ul>"
 
 
-def _preview(state: State, left: View, right: View) -> str:
+def _preview(state: PageState, left: View, right: View) -> str:
     assert state.result is not None
     assert state.pair is not None
     assert state.extras is not None
     i, j = state.pair
-    W, H, _ = merge_components(state.result.W[:, [i, j]], state.result.H[[i, j]], 1)
+    W, H = state.result.W[:, [i, j]], state.result.H[[i, j]]
+    W, H, _ = merge_components(W, H, 1, beta_loss=state.result.loss)
     rows = _merge_drawing(left, state.result.W.T, W.T, state.pair)
     columns = _merge_drawing(right, state.result.H, H, state.pair)
     before = state.result.fitting_error
     change = float(state.extras.pairs[i, j])
     names = [escape(short(state.names[k])) for k in (i, j)]
     return (
-        f"<h3>Merge {names[0]} and {names[1]}?</h3><p>Fitting error {percent(before)} → "
-        f"<b>{percent(before + change)}</b> ({points(change)}), before polishing.</p>"
+        f"<h3>Merge {names[0]} and {names[1]}?</h3><p>Fitting error {as_percent(before)} → "
+        f"<b>{as_percent(before + change)}</b> ({points(change)}), before polishing.</p>"
         f"<p>{button('Merge', 'merge', title='Merge them (M)', kind='main')}"
         f"{button('Not now', 'pair', i, j, title='Put the preview away')}</p>"
         f'<p class="key"><span class="first">{names[0]}</span>'
@@ -285,7 +286,7 @@ def _merge_drawing(view: View, F: np.ndarray, merged: np.ndarray, pair: tuple[in
     ])  # fmt: skip
 
 
-def missing(state: State, left: View, right: View) -> str:
+def missing(state: PageState, left: View, right: View) -> str:
     """Features that the data have and the solution lacks."""
     if state.result is None:
         return ""
@@ -319,13 +320,13 @@ def _times(value: float, digits: int) -> str:
 
 
 def _last(view: View, F: np.ndarray, colour: str) -> str:
-    """The last component, drawn as it is beside the others."""
+    """The last component, drawn in the scale of the others."""
     side, drawn = view.drawn(F)
     return thumbs(side, drawn, colour, [len(F) - 1])[0]
 
 
-def _question(state: State) -> str:
-    """Whether to replace a fit, where that must be asked."""
+def _question(state: PageState) -> str:
+    """A question to the user if saving would replace another fit; empty otherwise."""
     name = "" if state.note is None else state.note.replacing
     if not name:
         return ""
@@ -338,7 +339,7 @@ def _question(state: State) -> str:
     )
 
 
-def files(session: Session, state: State) -> str:
+def files(session: Session, state: PageState) -> str:
     """Edits so far, saving, and opening another file."""
     edits = "".join(f"<li>{escape(text)}</li>" for text in state.edits)
     others = "".join(

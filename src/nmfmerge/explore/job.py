@@ -6,6 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 from typing import Any
 
+from nmfmerge.solvers.history import StageName
+
 _SECONDS = 0.2  # between two reports of progress
 
 
@@ -22,7 +24,7 @@ class Job:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the user has asked it to stop."""
+        """True if the user asked it to stop."""
         return self._stop.is_set()
 
     @property
@@ -39,11 +41,11 @@ class Job:
         """Take the progress of a solver; the answer stops it where the user has cancelled."""
         if monotonic() >= self._next:
             self._next = monotonic() + _SECONDS
-            stage = "" if progress.stage == "final" else f"{progress.stage} components, "
-            self.say(f"{stage}iteration {progress.iteration}")
+            stage = "" if progress.stage == StageName.FINAL else f"{progress.stage} components, "
+            self.report(f"{stage}iteration {progress.iteration}")
         return self.cancelled
 
-    def say(self, progress: str) -> None:
+    def report(self, progress: str) -> None:
         """Show how far the work is."""
         self.progress = progress
         self._changed()
@@ -64,5 +66,5 @@ class Worker:
         self._pool.submit(lambda: None).result(timeout)
 
     def close(self) -> None:
-        """Take no more work; what runs comes to its end."""
+        """Accept no more work; finish what is running."""
         self._pool.shutdown(wait=False, cancel_futures=True)

@@ -6,7 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from nmfmerge.result import SAME_COMPONENT, Factorization, is_number
+from nmfmerge.metrics import SAME_COMPONENT
+from nmfmerge.results.factorization import Factorization, is_number
 
 
 class Carried(NamedTuple):
@@ -57,6 +58,20 @@ def with_names(result: Factorization, carried: Mapping[int, Carried]) -> list[st
     """All names of a solution, numbers where there is no name."""
     own = result.names or [str(i + 1) for i in range(result.n_components)]
     return [carried[i].name if i in carried else name for i, name in enumerate(own)]
+
+
+def same_component(
+    before: Factorization | None, selected: int, result: Factorization
+) -> int | None:
+    """Index of the selected component in a new solution; if it is gone, of a new component."""
+    if before is None or selected >= before.n_components:
+        return None
+    if before.n_components == result.n_components:
+        return selected
+    old, new = before.W.T, result.W.T
+    same = [i for i, w in enumerate(new) if np.array_equal(w, old[selected])]
+    fresh = [i for i, w in enumerate(new) if not any(np.array_equal(w, v) for v in old)]
+    return next(iter(same or fresh), None)
 
 
 def _cosines(

@@ -12,7 +12,7 @@ window.explorer = (() => {
 
   let shown = null; // the model that is shared with the server
   let count = 0;
-  const parts = ["heading", "status", "buttons", "cards", "tools", "slider", "ranks", "pairs", "tree",
+  const parts = ["heading", "status", "buttons", "cards", "tools", "slider", "ranks", "fits", "pairs", "tree",
     "missing", "files", "caption"];
 
   function send(action, args = [], fields = {}) {

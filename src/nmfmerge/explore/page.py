@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from bokeh.core.properties import Bool, Int, String
@@ -14,23 +14,26 @@ from bokeh.models import CustomJS
 from jinja2 import Template
 
 from nmfmerge.explore import fragments
-from nmfmerge.explore.explorer import Explorer
 from nmfmerge.explore.figures import Coordinates, Curves, Maps, Profile, paint
-from nmfmerge.explore.state import Note, State
+from nmfmerge.explore.fits import fits
+from nmfmerge.explore.state import Note, PageState
 from nmfmerge.explore.thumbs import thumbs
 from nmfmerge.explore.tree import tree_drawing
 from nmfmerge.explore.views import GroupedCells, SortedCells, View, views_of
 from nmfmerge.plot.side import Side, sides_of
 
+if TYPE_CHECKING:
+    from nmfmerge.explore.explorer import Explorer
+
 _PARTS = (
-    "heading", "status", "buttons", "cards", "tools", "slider", "ranks", "pairs", "tree",
+    "heading", "status", "buttons", "cards", "tools", "slider", "ranks", "fits", "pairs", "tree",
     "missing", "files", "caption",
 )  # fmt: skip
 _ZOOM_MS = 40  # from a change of the view to a new picture of it
 
 
 class Shown(DataModel):
-    """What the browser and the server share: parts of the page as HTML, and the user's actions."""
+    """State shared by browser and server: parts of the page as HTML, and the user's actions."""
 
     action = String(default="")
     heading = String(default="")
@@ -40,6 +43,7 @@ class Shown(DataModel):
     tools = String(default="")
     slider = String(default="")
     ranks = String(default="")
+    fits = String(default="")
     pairs = String(default="")
     tree = String(default="")
     missing = String(default="")
@@ -64,7 +68,7 @@ class Page:
         The Bokeh document of this tab.
     """
 
-    def __init__(self, explorer: Explorer, document: Document) -> None:
+    def __init__(self, explorer: "Explorer", document: Document) -> None:
         self.explorer = explorer
         self.session = explorer.session
         self.document = document
@@ -81,12 +85,12 @@ class Page:
         )
         self.maps = Maps(self.session.overview, rows, columns)
         self.curves = Curves()
-        self._drawn = State()
+        self._drawn = PageState()
         self._looking = self._waiting = False
         self._pieces: dict[str, tuple[Any, ...]] = {}
         self._factors: list[tuple[Side, np.ndarray]] = []  # of the solution: what is drawn of them
 
-    def _views(self, state: State) -> tuple[View, View]:
+    def _views(self, state: PageState) -> tuple[View, View]:
         groups = self.session.groupings.get(state.group)
         return views_of(self.session.data, state.group, groups)
 
@@ -105,7 +109,7 @@ class Page:
             style=(here / "page.css").read_text("utf-8"),
             script=(here / "page.js").read_text("utf-8"),
             edits=str(self.session.kept_in or ""),
-            file=str(self.session.about.get("file", "")),
+            file=self.session.about.file or "",
         )
         self.plots[0].tags = [self.shown]
         for plot in self.plots:
@@ -116,13 +120,13 @@ class Page:
             self.shown.js_on_change(part, show)
         self.shown.on_change("action", lambda _, __, text: self.act(text))
         self.shown.on_change("dark", lambda _, __, dark: self._paint(dark))
-        self.plots[2].on_event(RangesUpdate, lambda _: self._look())
+        self.plots[2].on_event(RangesUpdate, lambda _: self._redraw_soon())
         for profile in self.profiles:
             if profile.place.linked and profile.side.kind == "line":
-                profile.plot.on_event(RangesUpdate, lambda _: self._look())
+                profile.plot.on_event(RangesUpdate, lambda _: self._redraw_soon())
         for plot in self.curves.plots:
             plot.on_event(Tap, lambda event: self._act("tap", event.x))
-        self.shown.on_change("beat", lambda _, __, beat: self._hear(beat))
+        self.shown.on_change("beat", lambda _, __, beat: self._on_beat(beat))
         forget = self.explorer.subscribe(self._soon)
         document.on_session_destroyed(lambda _: forget())
         self.draw()
@@ -159,6 +163,7 @@ class Page:
         self._part(
             "ranks", fragments.ranks, (self.session, state), (state.path, state.start, state.edits)
         )
+        self._part("fits", fits, (state,), (state.consensus, state.path, *solution, state.edits))
         merging = (*looks, state.extras, state.pair)
         self._part("pairs", fragments.pairs, (state, *self.views), merging)
         self._part("tree", _tree, (state,), (*solution, state.extras))
@@ -185,7 +190,7 @@ class Page:
             self._pieces[name] = uses
         setattr(self.shown, name, make(*arguments))
 
-    def _drawings(self, state: State) -> tuple[list[str], list[str]]:
+    def _drawings(self, state: PageState) -> tuple[list[str], list[str]]:
         """Small drawings of all components, made once for each solution of the rank path."""
         result = state.result
         if result is None:
@@ -214,13 +219,13 @@ class Page:
             for profile, (side, F) in zip(self.profiles, self._factors, strict=True):
                 profile.show(side, i, F[i])
 
-    def _look(self) -> None:
+    def _redraw_soon(self) -> None:
         """The view has changed: draw what is in it, once the user pauses."""
         if not self._looking:
             self._looking = True
-            self.document.add_timeout_callback(self._looked, _ZOOM_MS)
+            self.document.add_timeout_callback(self._redraw_window, _ZOOM_MS)
 
-    def _looked(self) -> None:
+    def _redraw_window(self) -> None:
         self._looking = False
         if self._drawn.result is not None:
             self._maps()
@@ -232,10 +237,10 @@ class Page:
 
     # ---- from the page to the session
 
-    def _hear(self, beat: int) -> None:
+    def _on_beat(self, beat: int) -> None:
         """Answer a beat, by which the tab knows that it is still connected."""
         self.shown.heard = beat
-        self.explorer.hear(self)
+        self.explorer.on_beat(self)
 
     def act(self, text: str) -> None:
         """Do what the page asks for: JSON with an action, arguments and the fields of a form."""
@@ -276,7 +281,7 @@ class Page:
         try:
             known[action](*arguments, **fields)
         except (KeyError, TypeError, ValueError, OverflowError) as error:  # int(inf) overflows
-            session.say(Note(f"{action} was not understood: {error}", "error"))
+            session.show_note(Note(f"{action} was not understood: {error}", "error"))
 
 
 def _profile(view: View, name: str, place: Coordinates) -> Profile:
@@ -286,7 +291,8 @@ def _profile(view: View, name: str, place: Coordinates) -> Profile:
     return Profile(view.side, name, name, place)
 
 
-def _tree(state: State) -> str:
+def _tree(state: PageState) -> str:
     if state.extras is None or state.result is None:
         return ""
-    return tree_drawing(state.extras.tree, state.names, state.result.model_norm2)
+    size, unit = state.result.penalty_size, state.result.words.whole
+    return tree_drawing(state.extras.tree, state.names, size, unit)

@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-from nmfmerge.folder import is_fit
 from nmfmerge.io.registry import FORMATS
+from nmfmerge.storage.folder import is_fit
 
 _SUFFIXES = tuple(suffix for fmt in FORMATS.values() for suffix in fmt.suffixes)
 

@@ -1,31 +1,14 @@
-"""Matrices and lines made small enough to send: averages of blocks, and envelopes of lines."""
+"""Matrices made small enough to send: averages of blocks of X and of WH."""
 
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from nmfmerge.plot.blocks import average, average_product, block_starts
+from nmfmerge.drawing.blocks import average, average_product, block_starts
 
 _COARSE = 1600  # blocks a side of the sums that are kept for looking at large parts of X
 _EXACT = 2_000_000  # entries that are averaged afresh at every look
-
-
-def envelope(x: np.ndarray, y: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """A line of at most ``2 * most`` points with the lowest and the highest of each block."""
-    if len(x) <= 2 * most:
-        return x, y
-    starts = block_starts(len(x), most)
-    ends = np.append(starts[1:], len(x)) - 1
-    points = np.stack([np.minimum.reduceat(y, starts), np.maximum.reduceat(y, starts)], axis=1)
-    rising = y[ends] >= y[starts]
-    points[~rising] = points[~rising, ::-1]
-    return np.repeat(x[starts], 2), points.ravel()
-
-
-def peaks(F: np.ndarray, most: int) -> np.ndarray:
-    """Rows of F, each reduced to the largest values of at most ``most`` blocks."""
-    return np.maximum.reduceat(F, block_starts(F.shape[1], most), axis=1)
 
 
 class Overview:
@@ -66,7 +49,7 @@ class Overview:
         averages : array
             One for each block.
         row_edges, column_edges : int arrays
-            Where blocks begin, and the end. They may reach a little over the part asked for.
+            Where blocks begin, and the end. They may extend slightly beyond the requested part.
         """
         area = (rows[1] - rows[0]) * (columns[1] - columns[0])
         if self._coarse is None or area <= _EXACT:

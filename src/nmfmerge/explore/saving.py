@@ -13,9 +13,10 @@ from nmfmerge.editor import Editor
 from nmfmerge.editor.file import read
 from nmfmerge.explore.job import Job
 from nmfmerge.explore.place import Place
-from nmfmerge.folder import Fit, is_fit, not_ours
 from nmfmerge.io.errors import one_line
 from nmfmerge.report.pages import pages
+from nmfmerge.storage.folder import Fit, is_fit
+from nmfmerge.storage.manifest import not_ours
 
 SUFFIX = ".nmf"
 
@@ -105,7 +106,7 @@ def report_or_nothing(fit: Fit, job: Job) -> tuple[dict[str, str | bytes], str]:
     """The report and its figures; nothing, and why, if drawing fails or is cancelled."""
 
     def tick(name: str) -> None:
-        job.say(f"drawing the report ({name})")
+        job.report(f"drawing the report ({name})")
         if job.cancelled:
             raise _Cancelled
 

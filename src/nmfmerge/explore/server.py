@@ -24,12 +24,14 @@ from tornado.routing import AnyMatches, Matcher, Rule, RuleRouter
 from tornado.web import Application as WebApplication
 from tornado.web import RequestHandler
 
+from nmfmerge.arguments.errors import Given, Message
+
 ADDRESS = "127.0.0.1"
 _MESSAGE = 64 << 20  # bytes of the largest message from the page
 
 
 class PortError(OSError):
-    """The port cannot be had; the message says what to do."""
+    """The port cannot be opened; the message says what to do."""
 
 
 class Server:
@@ -89,12 +91,12 @@ class Server:
             keep_alive_milliseconds=10_000,
             check_unused_sessions_milliseconds=5_000,
             unused_session_lifetime_milliseconds=15_000,
-            log_function=_say_nothing,
+            log_function=_no_log,
         )
         http = _Prompt(
             RuleRouter([
                 Rule(_Ours(self.token, hosts), app),
-                Rule(AnyMatches(), WebApplication([(r".*", _Refused)], log_function=_say_nothing)),
+                Rule(AnyMatches(), WebApplication([(r".*", _Refused)], log_function=_no_log)),
             ])
         )  # fmt: skip
         server = BaseServer(self._loop, app, http)
@@ -135,7 +137,7 @@ class _Ours(Matcher):
 
 
 class _Refused(RequestHandler):
-    """What all others get."""
+    """The response to all other requests."""
 
     def prepare(self) -> None:
         self.set_status(403)
@@ -147,25 +149,34 @@ class _Refused(RequestHandler):
 
 
 class _Alive(RequestHandler):
-    """Tells the page that the server is there."""
+    """Confirms to the page that the server is running."""
 
     def get(self) -> None:
         self.set_header("Cache-Control", "no-store")
         self.finish("here")
 
 
-def _say_nothing(_: RequestHandler) -> None:
+def _no_log(_: RequestHandler) -> None:
     """Log no requests: their paths have the token."""
 
 
 def _bind(port: int) -> socket.socket:
     if not 0 <= port <= 65535:
-        raise PortError(f"port={port} is out of range: expected 0 (any free one) to 65535")
+        raise PortError(
+            Message(
+                "{given} is out of range; expected 0 (any free one) to 65535",
+                given=Given("port", port),
+            )
+        )
     try:
         listening = socket.create_server((ADDRESS, port))
     except OSError as error:
         raise PortError(
-            f"port={port} cannot be had ({error.strerror}): name another, or none to get a free one"
+            Message(
+                "{given} cannot be opened ({error}): name another, or none to get a free one",
+                given=Given("port", port),
+                error=error.strerror,
+            )
         ) from error
     listening.setblocking(False)
     return listening

@@ -1,67 +1,65 @@
-"""What the page shows, without a page: data, rank path, edits, what is selected, work in progress.
+"""A session: data, rank path, edits, selection, work in progress.
 
-All tabs look at one session. Its `State` is replaced as a whole at every change, so that a tab that
-draws it never sees half a change; whoever subscribed is told. Long work runs in one thread.
+All tabs share one session. Every change replaces its `PageState` as a whole, so that no tab draws
+half a change, and notifies the subscribers. Long work runs in one thread.
 """
 
-import shlex
 import threading
 import warnings
 from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from time import monotonic, sleep
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from nmfmerge.alternatives import without_measured
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.editor import Editor
-from nmfmerge.editor.code import call
 from nmfmerge.explore.autosave import Autosave
 from nmfmerge.explore.cells import groupings
+from nmfmerge.explore.extras import extras_of
 from nmfmerge.explore.job import Job, Worker
-from nmfmerge.explore.names import carried_names, given_names, with_names
+from nmfmerge.explore.names import carried_names, given_names, same_component, with_names
 from nmfmerge.explore.place import Place
 from nmfmerge.explore.reduce import Overview
-from nmfmerge.explore.saving import Folders, report_or_nothing
-from nmfmerge.explore.state import OPENED, Extras, Note, State
+from nmfmerge.explore.saving import Folders
+from nmfmerge.explore.state import OPENED, Note, PageState
 from nmfmerge.explore.words import NEXT, change, edit_in_words, name_of
-from nmfmerge.export.of_fit import Exports
-from nmfmerge.folder import Fit, FolderError, check_output, is_fit, write
-from nmfmerge.metrics import next_merges, shares
-from nmfmerge.origin import now, versions
-from nmfmerge.ranks import RankPath, rank_path
-from nmfmerge.result import Factorization
-from nmfmerge.validation import check_X_on_host
+from nmfmerge.explore.writing import fit_of, write_fit
+from nmfmerge.inputs.check import check_X_on_host
+from nmfmerge.ranks.path import RankPath, rank_path
+from nmfmerge.results.about import About
+from nmfmerge.results.consensus import Consensus
+from nmfmerge.results.factorization import Factorization
+from nmfmerge.storage.folder import is_fit
 
-N_VALUES = 5  # generalized singular values that are shown
 _REST = 0.2  # seconds at one solution after which its pairs and missing features are computed
 
 
 class Session:
-    """One data set that is being looked at and edited.
+    """One data set that the user views and edits.
 
     Parameters
     ----------
     data : Dataset
-        What is factorized, with X.
+        The data, with X.
     start : Factorization, optional
-        A solution to begin with.
+        The first solution.
     path : RankPath, optional
-        Solutions of all ranks, where they are known.
-    about : dict, optional
+        Solutions of all ranks, if known.
+    consensus : Consensus, optional
+        What many fits agree on, if known: the solutions at its ranks.
+    about : About, optional
         How the data were read and, where there is one, how the start was made; see `folder.Fit`.
     place : Place, optional
         Where solutions are saved.
     autosave : Autosave, optional
-        Where edits are kept as they are made.
+        Where every edit is saved at once.
     title : str, optional
-        What was opened, for the page; by default the name of the data.
+        The name of the opened file, for the page; by default the name of the data.
     """
 
     def __init__(
@@ -70,25 +68,27 @@ class Session:
         start: Factorization | None = None,
         *,
         path: RankPath | None = None,
-        about: dict[str, Any] | None = None,
+        consensus: Consensus | None = None,
+        about: About | None = None,
         place: Place | None = None,
         autosave: Autosave | None = None,
         title: str = "",
     ) -> None:
         self.data = data
         self.title = title or data.name
-        self.about = about or {}
+        self.about = about or About()
         self.place = place or Place(Path())
-        self.matrix = check_X_on_host(data.X, "the explorer")
+        absent = self.about.settings.get("missing", "nan")
+        self.matrix = check_X_on_host(data.X, "the explorer", absent=absent)
         self.overview = Overview(data.X)
         self.groupings = groupings(data)
-        self.state = State(group=next(iter(self.groupings), ""))
+        self.state = PageState(group=next(iter(self.groupings), ""))
         self.starts: dict[int, Factorization] = {} if start is None else {OPENED: start}
         self.editors: dict[int, Editor] = {}
         self.folders = Folders(self.place, self.title, data.name)
         self._restored = ""  # what the page says when the first work of a session is done
         self._words: dict[int, list[str]] = {}  # of the edits of each start, also those undone
-        self._looked_at: Factorization | None = None  # the last one whose extras were looked for
+        self._looked_at: Factorization | None = None  # the last one whose extras were requested
         self._autosave = autosave
         self._worker = Worker()
         self._lock = threading.RLock()
@@ -96,12 +96,14 @@ class Session:
         note = None if autosave is None else self._restore(autosave)
         if path is not None:
             self._take(path)
+        if consensus is not None:
+            self._take_consensus(consensus)
         here = {*self.starts, *self.editors}
         if here:
             last = None if autosave is None else autosave.last
             self._show(last if last in self.editors else min(here), note)
         elif note is not None:
-            self.say(note)
+            self.show_note(note)
 
     @property
     def kept_in(self) -> Path | None:
@@ -132,16 +134,16 @@ class Session:
         if self._autosave is not None:
             self._autosave.close()
 
-    def say(self, note: Note) -> None:
+    def show_note(self, note: Note) -> None:
         """Show a sentence on the page."""
         self._update(note=note)
 
     def _update(self, **changes: Any) -> None:
         with self._lock:
             self.state = replace(self.state, **changes)
-        self._tell()
+        self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         for listener in list(self._listeners):
             listener()
 
@@ -211,12 +213,16 @@ class Session:
         return tuple(known[: len(editor.edits)])
 
     def _put(self, start: int, result: Factorization, **known: Any) -> None:
-        share = shares(result.W, result.H)
+        share = result.shares()
         order = tuple(np.argsort(-share, kind="stable").tolist())
         r = result.n_components
         carried = carried_names(result, self._named_solutions(start, r))
         names = with_names(result, carried)
-        selected = _same_component(self.state, result) if start == self.state.start else None
+        selected = (
+            same_component(self.state.result, self.state.selected, result)
+            if start == self.state.start
+            else None
+        )
         fresh = {"held": (False,) * r, "edits": (), "can_undo": False, "can_redo": False}
         self._update(
             start=start, result=result, share=share, order=order, extras=None, pair=None,
@@ -227,7 +233,7 @@ class Session:
         self._worker.submit(lambda: self._find_extras(result))
 
     def _named_solutions(self, start: int, rank: int) -> list[tuple[int, Factorization]]:
-        """The solutions of the other starts as they are now, those of the nearest rank first."""
+        """The current solutions of the other starts, those of the nearest rank first."""
         starts = sorted({*self.starts, *self.editors} - {start})
         found = [(other, self._solution(other)) for other in starts]
         return sorted(found, key=lambda one: abs(one[1].n_components - rank))
@@ -256,17 +262,7 @@ class Session:
             return
         try:
             editor = self.editors.get(self.state.start) or Editor(self.matrix, result)
-            left = min(self.data.X.shape) - result.n_components
-            few = editor.missing(min(N_VALUES, left)).generalized_singular_values if left else ()
-            pairs = editor.pair_changes()
-            held = np.array(editor.held)
-            pairs[held], pairs[:, held] = np.nan, np.nan  # they cannot be merged
-            extras = Extras(
-                pairs,
-                next_merges(result.W, result.H),
-                editor.missing(1) if left else None,
-                np.asarray(few),
-            )
+            extras = extras_of(editor, result)
         except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
             self._update(note=Note(f"Pairs and missing features are not known: {error}", "error"))
             self._looked_at = result
@@ -375,7 +371,8 @@ class Session:
         restored, self._restored = self._restored, ""
 
         def work(job: Job) -> Note:
-            path = rank_path(self.matrix, n_max, callback=job)
+            loss = self.state.result.loss if self.state.result else "frobenius"
+            path = rank_path(self.matrix, n_max, beta_loss=loss, callback=job)
             ranks = list(path)
             self._take(path)
             if self.state.result is None:
@@ -392,14 +389,20 @@ class Session:
             self.starts |= path
             self._update(path=path, assessment=path.assess())
 
+    def _take_consensus(self, consensus: Consensus) -> None:
+        with self._lock:
+            solutions = {rank: consensus.at(rank).factorization for rank in consensus}
+            self.starts = solutions | self.starts
+            self._update(consensus=consensus, assessment=consensus.assess())
+
     # ---- files
 
     def save(self, name: str | None = None, overwrite: bool = False) -> None:
         """Save the solution as a folder like that of `nmfmerge fit`, with its edits as a script.
 
-        Without a name it goes where it was saved before, or to a new folder. Nothing is lost by
-        that: a folder is replaced only by what continues it. Before another fit is replaced the
-        page asks, unless told to ``overwrite``.
+        Without a name it is saved to the same folder as before, or to a new one. A folder is
+        replaced only by a continuation of its own edits. The page asks before it replaces another
+        fit, unless ``overwrite`` is True.
         """
         if self.state.result is None:
             self._update(note=Note("There is no solution yet to save.", "error"))
@@ -413,26 +416,17 @@ class Session:
             if not overwrite and is_fit(path) and not self.folders.is_ours(chosen, editor, start):
                 question = f"{chosen} holds another fit: replace it, or choose another name."
                 return Note(question, "error", replacing=chosen)
-            return self._write(path, editor, job)
+            fit = fit_of(editor, start, self.data, self.about, self.state.path)
+            not_made = write_fit(path, fit, editor, job)
+            self.folders.saved(path.name, start)
+            return Note(f"Saved as {path.name} in {path.parent}.{not_made}")
 
         self._run(f"Saving {'the solution' if name is None else name}", work)
 
     def keep(self) -> None:
-        """Do not replace the fit that the page has asked about."""
+        """Do not replace the fit that the page asked about."""
         if self.state.note is not None and self.state.note.replacing:
-            self.say(Note(f"{self.state.note.replacing} stays as it is."))
-
-    def _write(self, path: Path, editor: Editor, job: Job) -> Note:
-        try:
-            check_output(path, replace=True)
-        except FolderError as error:
-            raise FolderError(str(error).replace(" with -o", "")) from error
-        fit = Fit(editor.result(), self.data, self._about(editor), self.state.path)
-        drawn, why_not = report_or_nothing(fit, job)
-        exports = Exports(fit)
-        write(path, fit, drawn | self._history(editor), exports=exports, replace=True)
-        self.folders.saved(path.name, self.state.start)
-        return Note(f"Saved as {path.name} in {path.parent}.{why_not}{exports.remarks}")
+            self.show_note(Note(f"{self.state.note.replacing} was not replaced."))
 
     def _editor_with_names(self) -> Editor:
         """The editor with the names that are shown; those of other ranks as edits of a copy."""
@@ -440,35 +434,10 @@ class Session:
         named = given_names(editor.result())
         missing = {i: one.name for i, one in self.state.carried.items() if i not in named}
         if missing:
-            editor = copy(editor)  # edits replace its lists, so that the other one stays as it is
+            editor = copy(editor)  # edits replace its lists, so the original does not change
             for i, name in missing.items():
                 editor.rename(i, name)
         return editor
-
-    def _history(self, editor: Editor) -> dict[str, str | bytes]:
-        """The edits as files of the folder: a script, and the start that it begins with."""
-        about, X = self.about, 'np.load("X.npy")'
-        if about.get("generated"):
-            X = "nmfmerge.datasets.lcms_like().X"
-        elif "file" in about:
-            X = call("nmfmerge.io.read", about["file"], **about.get("reading", {})) + ".X"
-        with TemporaryDirectory() as folder:
-            file = Path(folder) / "edits.npz"
-            editor.save(file)
-            return {"edits.py": editor.script(X=X), "edits.npz": file.read_bytes()}
-
-    def _about(self, editor: Editor) -> dict[str, Any]:
-        opened = shlex.join(["nmfmerge", "explore", str(self.about.get("file", self.data.name))])
-        start = "the opened fit" if self.state.start == OPENED else f"rank {self.state.start}"
-        notes = [f"Made in the explorer from {start} by {len(editor.edits)} edits; see edits.py."]
-        return without_measured(self.about) | {
-            "command": self.about.get("command") or opened,
-            "settings": {"n_components": editor.n_components, "start": start,
-                         "edits": len(editor.edits)},
-            "versions": versions(),
-            "date": now(),
-            "notes": notes,
-        }  # fmt: skip
 
     # ---- work in the background
 
@@ -484,10 +453,10 @@ class Session:
             self.state.job.cancel()
 
     def _run(self, title: str, work: Callable[[Job], Note], *, reshow: bool = False) -> None:
-        """Run work in the background and tell its outcome; one at a time."""
+        """Run work in the background, one at a time, and show its outcome."""
         if self._busy():
             return
-        job = Job(title, self._tell)
+        job = Job(title, self._notify)
         self._update(job=job)
 
         def run() -> None:
@@ -495,7 +464,7 @@ class Session:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", ConvergenceWarning)
                     note = work(job)
-            except Exception as error:  # whatever it is, the page must say it and go on
+            except Exception as error:  # whatever it is, the page must show it and stay usable
                 note = Note(f"{title} failed: {' '.join(str(error).split())}", "error")
             with self._lock:
                 if reshow and self.state.start in self.editors:
@@ -503,15 +472,3 @@ class Session:
                 self._update(job=None, note=note)
 
         self._worker.submit(run)
-
-
-def _same_component(before: State, result: Factorization) -> int | None:
-    """Where the selected component is in a new solution; where it is gone, what is new there."""
-    if before.result is None or before.selected >= before.result.n_components:
-        return None
-    if before.result.n_components == result.n_components:
-        return before.selected
-    old, new = before.result.W.T, result.W.T
-    same = [i for i, w in enumerate(new) if np.array_equal(w, old[before.selected])]
-    fresh = [i for i, w in enumerate(new) if not any(np.array_equal(w, v) for v in old)]
-    return next(iter(same or fresh), None)

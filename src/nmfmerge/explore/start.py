@@ -1,11 +1,8 @@
 """`explore`: from a matrix, a data set or a path to a page in the browser."""
 
 import os
-import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from nmfmerge.validation import check_integer
 
 if TYPE_CHECKING:
     from nmfmerge.explore.explorer import Explorer
@@ -32,15 +29,16 @@ def explore(
     Returns
     -------
     Explorer
-        ``result`` is the solution as it is now, ``address`` the page, ``stop()`` ends it.
+        ``result`` is the current solution, ``address`` the page, ``stop()`` ends it.
     """
     try:
         import bokeh  # noqa: F401
     except ImportError as error:
         raise ImportError('explore needs Bokeh: pip install "nmfmerge[explore]"') from error
     from nmfmerge.explore.explorer import Explorer, open_matrix, open_path
+    from nmfmerge.settings import SETTINGS
 
-    n_max = check_integer("n_max", n_max, low=1)
+    n_max = SETTINGS["n_max"].check(n_max)
     if isinstance(X, str | os.PathLike):
         session = open_path(Path(X), **reading)
     elif reading:
@@ -55,5 +53,7 @@ def explore(
         session.close()
         raise
     if browser:
+        import webbrowser
+
         webbrowser.open(explorer.address)
     return explorer

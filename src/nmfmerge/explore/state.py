@@ -1,24 +1,25 @@
-"""What the page shows at one moment, as data that is replaced as a whole at every change."""
+"""The state that the page shows, as immutable data that every change replaces."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from nmfmerge.assessment import Assessment
-from nmfmerge.editor import Missing
+from nmfmerge.editor import MissingComponents
 from nmfmerge.explore.job import Job
 from nmfmerge.explore.names import Carried
-from nmfmerge.merge import MergeTree
-from nmfmerge.result import Factorization
-from nmfmerge.result_path import RankPath
+from nmfmerge.losses.merging import MergeTree
+from nmfmerge.results.assessment import Assessment
+from nmfmerge.results.consensus import Consensus
+from nmfmerge.results.factorization import Factorization
+from nmfmerge.results.rank_path import RankPath
 
 OPENED = 0  # the start that came with a folder; other starts are known by their rank
 
 
 @dataclass(frozen=True)
 class Note:
-    """What the page says about the last thing that happened."""
+    """The message on the page about the last event."""
 
     text: str
     kind: str = "done"  # or "error"
@@ -27,16 +28,16 @@ class Note:
 
 @dataclass(frozen=True, eq=False)
 class Extras:
-    """What takes a moment to compute for a solution, and comes after it."""
+    """Values that take a moment to compute for a solution, and are added later."""
 
     pairs: np.ndarray  # change of the fitting error, in percentage points, if two are merged
     tree: MergeTree  # merges down to one component
-    missing: Missing | None  # the feature that would be recovered next
+    missing: MissingComponents | None  # the feature that would be recovered next
     values: np.ndarray  # generalized singular values of the next few
 
 
 @dataclass(frozen=True, eq=False)
-class State:
+class PageState:
     """All that the page shows at one moment.
 
     Attributes
@@ -58,6 +59,8 @@ class State:
         The two components whose merge is looked at.
     extras : Extras or None
         None while they are being computed.
+    consensus : Consensus or None
+        The consensus that was opened: how many fits agree at each rank.
     group : str
         What cells are grouped by; empty where there are no groups.
     """
@@ -79,4 +82,5 @@ class State:
     job: Job | None = None
     path: RankPath | None = None
     assessment: Assessment | None = None
+    consensus: Consensus | None = None
     group: str = ""

@@ -1,16 +1,13 @@
 """Components as small drawings in HTML: lines, the most specific names, or pictures."""
 
-import base64
-import io
 from collections.abc import Sequence
 from html import escape
 
-import matplotlib as mpl
 import numpy as np
-from PIL import Image
 
-from nmfmerge.explore.reduce import peaks
-from nmfmerge.plot.blocks import average, block_starts
+from nmfmerge.drawing.blocks import average, block_starts
+from nmfmerge.drawing.lines import highest, polyline_points
+from nmfmerge.plot.pixels import png_address
 from nmfmerge.plot.side import Side
 
 _POINTS, _HEIGHT = 120, 40
@@ -38,14 +35,14 @@ def thumbs(side: Side, F: np.ndarray, colour: str, which: Sequence[int] | None =
     if side.kind == "bars":
         return [_names(side, k, F[k], colour) for k in which]
     lines = F[list(which)][:, _order(side)]
-    return [_line([f], [colour]) for f in peaks(lines, _POINTS)] if len(lines) else []
+    return [_line([f], [colour]) for f in highest(lines, _POINTS)] if len(lines) else []
 
 
 def overlay(side: Side, F: np.ndarray, colours: Sequence[str]) -> str:
     """Several lines in one drawing, each scaled to its largest value to compare their shapes."""
     top = F.max(axis=1, keepdims=True)
     scaled = F / np.where(top > 0, top, 1)
-    return _line(peaks(scaled[:, _order(side)], 2 * _POINTS), colours, tall=True)
+    return _line(highest(scaled[:, _order(side)], 2 * _POINTS), colours, tall=True)
 
 
 def _order(side: Side) -> np.ndarray:
@@ -59,10 +56,10 @@ def _line(
     height = 2 * _HEIGHT if tall else _HEIGHT
     F = np.asarray(vectors, dtype=np.float64)
     n = F.shape[1]
-    places = np.rint(height - 1 - (height - 3) * F / (F.max(initial=0) or 1.0)).astype(int)
+    heights = (1 + (height - 3) * F / (F.max(initial=0) or 1.0)) / height  # with room for strokes
     paths = []
-    for line, colour in zip(places.tolist(), colours, strict=True):
-        points = " ".join([f"{x},{y}" for x, y in enumerate(line)])
+    for line, colour in zip(heights, colours, strict=True):
+        points = polyline_points(line, n - 1, height)
         if not tall:
             paths.append(
                 f'<polygon class="{colour}" points="0,{height} {points} {n - 1},{height}"/>'
@@ -89,8 +86,4 @@ def _picture(side: Side, vector: np.ndarray) -> str:
     picture = np.asarray(side.fold(vector), dtype=np.float64)
     step = -(-max(picture.shape) // _PIXELS)  # one for both sides: pixels stay square
     small = average(picture, *(block_starts(n, -(-n // step)) for n in picture.shape))
-    colours = mpl.colormaps["cividis"](small / (small.max(initial=0) or 1.0), bytes=True)
-    buffer = io.BytesIO()
-    Image.fromarray(colours[..., :3]).save(buffer, "PNG")
-    code = base64.b64encode(buffer.getvalue()).decode()
-    return f'<img class="thumb" alt="" src="data:image/png;base64,{code}">'
+    return f'<img class="thumb" alt="" src="{png_address(small)}">'

@@ -5,13 +5,13 @@ from html import escape
 
 import numpy as np
 
-from nmfmerge.merge import MergeTree
+from nmfmerge.losses.merging import MergeTree
 from nmfmerge.plot.merges import leaf_order
 
 _WIDTH, _LINE = 300, 15
 
 
-def tree_drawing(tree: MergeTree, names: Sequence[str], norm2: float) -> str:
+def tree_drawing(tree: MergeTree, names: Sequence[str], size: float, unit: str = "‖WH‖²") -> str:
     """Brackets that join components, the cheaper the merge the further left.
 
     Parameters
@@ -20,14 +20,16 @@ def tree_drawing(tree: MergeTree, names: Sequence[str], norm2: float) -> str:
         Merges of all components.
     names : sequence of str
         Names of the components.
-    norm2 : float
-        Squared norm of what penalties are compared with.
+    size : float
+        Size of what penalties are compared with.
+    unit : str
+        Its name.
     """
     if len(tree.pairs) == 0:
         return ""
     leaves = leaf_order(tree)
     left = 110
-    height = np.sqrt(np.maximum.accumulate(tree.penalties) / (norm2 or 1.0))
+    height = np.sqrt(np.maximum.accumulate(tree.penalties) / (size or 1.0))
     top = float(height[-1]) or 1.0
     x = dict.fromkeys(leaves, float(left))
     y = {leaf: _LINE * (place + 0.5) for place, leaf in enumerate(leaves)}
@@ -39,16 +41,16 @@ def tree_drawing(tree: MergeTree, names: Sequence[str], norm2: float) -> str:
         node = tree.n_leaves + t
         x[node] = left + (_WIDTH - left - 8) * float(height[t]) / top
         y[node] = (y[i] + y[j]) / 2
-        text = f"change of the fit: {100 * height[t]:.2g} % of its norm"
+        text = f"penalty: {100 * height[t] ** 2:.2g} % of {unit}"
         parts.append(
             f'<path d="M{x[i]:.1f} {y[i]:.1f}H{x[node]:.1f}V{y[j]:.1f}H{x[j]:.1f}">'
             f"<title>{text}</title></path>"
         )
-    size = f"0 0 {_WIDTH} {_LINE * len(leaves) + 4}"
+    box = f"0 0 {_WIDTH} {_LINE * len(leaves) + 4}"
     return (
-        f'<h3>Merge tree</h3><svg class="tree" viewBox="{size}" role="img" '
+        f'<h3>Merge tree</h3><svg class="tree" viewBox="{box}" role="img" '
         f'aria-label="Merge tree">{"".join(parts)}</svg><p class="hint">What merging would join, '
-        f"cheapest on the left; the last merge changes the fit by {100 * top:.2g} % of its norm."
+        f"cheapest on the left; the penalty of the last merge is {100 * top**2:.2g} % of {unit}."
         "</p>"
     )
 

@@ -10,7 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from nmfmerge.datasets.base import Axis, Dataset
-from nmfmerge.explore.cells import Groups, has_cells
+from nmfmerge.explore.cells import Groups
+from nmfmerge.fields.single_cell import has_cells
 from nmfmerge.plot.side import Side, sides_of, with_strengths
 
 
@@ -21,12 +22,12 @@ class View:
     side: Side
 
     def drawn(self, F: np.ndarray) -> tuple[Side, np.ndarray]:
-        """What to draw for components, which are rows of F, and the side that it is drawn along."""
+        """The values to draw for components (rows of F), and the side that they are drawn along."""
         return with_strengths(self.side, F.T), F
 
     @property
     def label(self) -> str:
-        """What the axis is called."""
+        """The label of the axis."""
         return self.side.label
 
 

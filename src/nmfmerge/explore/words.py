@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from nmfmerge.result import Factorization, is_number
+from nmfmerge.results.factorization import Factorization, is_number
 
 
 def name_of(names: Sequence[str], i: int) -> str:
@@ -17,7 +17,7 @@ def short(name: str) -> str:
     return name.removeprefix("Component ")
 
 
-def percent(value: float) -> str:
+def as_percent(value: float) -> str:
     """A fitting error or share, in percent."""
     return f"{value:.4g} %"
 
@@ -30,9 +30,9 @@ def points(value: float) -> str:
 def change(before: Factorization, after: Factorization) -> str:
     """Fitting error before and after, or that it is the same in all digits that are shown."""
     first, second = before.fitting_error, after.fitting_error
-    if percent(first) == percent(second):
-        return f"fitting error {percent(second)}, unchanged"
-    return f"fitting error {percent(first)} → {percent(second)} ({points(second - first)})"
+    if as_percent(first) == as_percent(second):
+        return f"fitting error {as_percent(second)}, unchanged"
+    return f"fitting error {as_percent(first)} → {as_percent(second)} ({points(second - first)})"
 
 
 _EDITS = {  # while they are done, and after

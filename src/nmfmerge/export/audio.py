@@ -12,27 +12,26 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-from scipy.io import wavfile
 
 from nmfmerge.datasets.base import Axis, Dataset
-from nmfmerge.export.base import Export, Source
+from nmfmerge.export.base import Export, ExportSource
+from nmfmerge.fields.audio import Audio
 from nmfmerge.io.audio import is_recording, read_samples
 from nmfmerge.io.memory import memory_for
 
 _BLOCK = 2**20  # values of the spectrogram that are handled at once
-_WIDEST = 2**22  # samples of the widest window that is told by its frequencies
+_WIDEST = 2**22  # samples of the widest window that its frequencies identify
 _WHOLE = 0.01  # of a sample, by which rounded times may differ from whole ones
 _SILENT = 1e-9  # of the loudest sample; below is rounding
 
 
 def is_of_recording(data: Dataset) -> bool:
-    """Whether data are the spectrogram of a recording that can be read again."""
-    axes = {(axis.name, axis.unit) for axis in (data.rows, data.columns)}
-    return axes == {("frequency", "Hz"), ("time", "s")} and is_recording(Path(data.source))
+    """True if data are the spectrogram of a recording that can be read again."""
+    return Audio().suits(data) and is_recording(Path(data.source))
 
 
 def _other_axes(data: Dataset) -> str:
-    """What is wrong with the axes of a recording."""
+    """The problem with the axes of a recording."""
     if not is_recording(Path(data.source)):
         return ""
     found = " and ".join(repr(axis.label) for axis in (data.rows, data.columns))
@@ -42,7 +41,7 @@ def _other_axes(data: Dataset) -> str:
     )
 
 
-def write_stems(folder: Path, source: Source) -> None:
+def write_stems(folder: Path, source: ExportSource) -> None:
     """Write the sound of each component, with the channels and the sampling rate of the recording.
 
     Samples are 32-bit floats. What the model has nothing of is in ``rest.wav``; without it the
@@ -51,10 +50,10 @@ def write_stems(folder: Path, source: Source) -> None:
     file = source.file
     if file is None:
         raise ValueError(
-            f"audio is made from the recording {source.data.source}, which is not there: put it "
-            "back, or read it again from its new place"
+            f"audio is made from the recording {source.data.source}, which does not exist: put it "
+            "back, or read it again from its new path"
         )
-    reading = source.about.get("reading", {})
+    reading = source.about.reading
     rate, sound = read_samples(file, memory_for(file, reading.get("max_memory")))
     (folder / "audio").mkdir(exist_ok=True)
     rest = sound.astype(np.float64)
@@ -66,12 +65,12 @@ def write_stems(folder: Path, source: Source) -> None:
         _write(folder / "audio" / "rest.wav", rate, rest)
 
 
-def stems(source: Source, rate: int, sound: np.ndarray) -> Iterator[np.ndarray]:
+def stems(source: ExportSource, rate: int, sound: np.ndarray) -> Iterator[np.ndarray]:
     """The sound (n_samples, n_channels) of each component, one after the other.
 
     Parameters
     ----------
-    source : Source
+    source : ExportSource
         Factors of a spectrogram, and its axes.
     rate : int
         Samples of the recording in a second.
@@ -204,7 +203,7 @@ class _Frames:
 def _stem(
     signals: np.ndarray, frames: _Frames, spectra: np.ndarray, gains: np.ndarray, k: int
 ) -> np.ndarray:
-    """What component k has of each channel, as the sum of its windows."""
+    """The part of component k in each channel, as the sum of its windows."""
     window = np.hamming(frames.window)  # as that of the spectrogram
     total = np.zeros_like(signals)
     for block in frames.blocks():
@@ -241,6 +240,8 @@ def _axes(data: Dataset) -> tuple[Axis, Axis]:
 
 
 def _write(path: Path, rate: int, sound: np.ndarray) -> None:
+    from scipy.io import wavfile  # slow to import
+
     samples = sound.astype(np.float32)
     wavfile.write(path, rate, samples[:, 0] if samples.shape[1] == 1 else samples)
 

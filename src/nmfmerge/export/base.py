@@ -1,17 +1,17 @@
-"""What a kind of export is: which data it suits, and what writes it."""
+"""A kind of export: the data it suits, and the function that writes it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from nmfmerge.datasets.base import Dataset
-from nmfmerge.result import Factorization
+from nmfmerge.results.about import About
+from nmfmerge.results.factorization import Factorization
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
-    """What an export is made of.
+class ExportSource:
+    """The input of an export.
 
     Attributes
     ----------
@@ -20,15 +20,15 @@ class Source:
     data : Dataset
         The axes; X may be None.
     file : Path or None
-        The file that the data were read from, if it is there.
-    about : mapping
-        How the fit was made: settings, versions, options of reading; may be empty.
+        The file that the data were read from, if it exists.
+    about : About
+        How the fit was made: settings, versions, options of reading.
     """
 
     result: Factorization
     data: Dataset
     file: Path | None = None
-    about: Mapping[str, Any] = field(default_factory=dict)
+    about: About = field(default_factory=About)
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,11 @@ class Export:
     description : str
         One line: the files and what they hold.
     suits : callable
-        ``suits(data)`` tells, from the axes, whether there is something to write.
+        ``suits(data)`` checks from the axes whether the export applies.
     write : callable
         ``write(folder, source)`` writes the files.
     on_request : bool
-        Whether it is written only when it is asked for by name.
+        Whether it is written only when requested by name.
     needs : str
         What it is made from, for messages, if it is written on request.
     why_not : callable or None
@@ -57,7 +57,7 @@ class Export:
     name: str
     description: str
     suits: Callable[[Dataset], bool]
-    write: Callable[[Path, Source], None]
+    write: Callable[[Path, ExportSource], None]
     on_request: bool = False
     needs: str = ""
     why_not: Callable[[Dataset], str] | None = None

@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 
 from nmfmerge.datasets.base import Dataset
-from nmfmerge.export.base import Export, Source
+from nmfmerge.export.base import Export, ExportSource
+from nmfmerge.fields.images import has_pictures
 from nmfmerge.io.errors import library
-from nmfmerge.result import Factorization
+from nmfmerge.results.factorization import Factorization
 
 _LARGEST = 2**32 - 2**24  # bytes of pixels in a file that ImageJ opens
 
@@ -35,19 +36,14 @@ def maps(result: Factorization, data: Dataset) -> np.ndarray:
     return np.stack([data.picture(column) for column in pixels.T])
 
 
-def has_maps(data: Dataset) -> bool:
-    """Whether one side of the data folds into pictures."""
-    return data.is_picture(data.rows) or data.is_picture(data.columns)
-
-
 def _pixels(result: Factorization, data: Dataset) -> np.ndarray | None:
     """The factor along the pixels."""
-    if not has_maps(data):
+    if not has_pictures(data):
         return None
     return result.W if data.is_picture(data.rows) else result.H.T
 
 
-def _write_maps(folder: Path, source: Source) -> None:
+def _write_maps(folder: Path, source: ExportSource) -> None:
     tifffile = library("tifffile", "maps.tif", "tifffile", "images", doing="writing")
     stack = maps(source.result, source.data).astype(np.float32)
     labels = [source.result.label(k) for k in range(len(stack))]
@@ -64,5 +60,5 @@ def _write_maps(folder: Path, source: Source) -> None:
 
 
 EXPORT = Export(
-    "maps", "maps.tif: a picture of each component, a stack for ImageJ", has_maps, _write_maps
+    "maps", "maps.tif: a picture of each component, a stack for ImageJ", has_pictures, _write_maps
 )

@@ -5,20 +5,20 @@ from pathlib import Path
 
 import numpy as np
 
-from nmfmerge.compounds import THRESHOLD, Compound, bin_width, compounds, is_lcms
-from nmfmerge.export.base import Export, Source
+from nmfmerge.export.base import Export, ExportSource
+from nmfmerge.fields.lcms import LCMS, THRESHOLD, Compound, bin_width, compounds
 
 _BASE_PEAK = 999  # intensity of the base peak in MSP files, the custom of NIST
 
 
-def write_spectra(folder: Path, source: Source, threshold: float = THRESHOLD) -> None:
+def write_spectra(folder: Path, source: ExportSource, threshold: float = THRESHOLD) -> None:
     """Write the spectra of all components that are not zero, in both formats.
 
     Parameters
     ----------
     folder : Path
         Where; it exists.
-    source : Source
+    source : ExportSource
         Factors, and axes of which one is m/z.
     threshold : float
         Peaks are the bins with at least this percentage of the base peak.
@@ -67,7 +67,7 @@ def _mgf(named: list[tuple[str, Compound]], remark: str) -> Iterator[str]:
         yield ""
 
 
-def _remark(source: Source) -> str:
+def _remark(source: ExportSource) -> str:
     width = bin_width(source.data)
     bins = "" if width is None else f"; m/z are the centres of bins of {width:g} Da"
     return f"component of {_one_line(source.data.name)} found by nmfmerge{bins}"
@@ -85,6 +85,6 @@ def _one_line(name: str) -> str:
 EXPORT = Export(
     "spectra",
     "spectra.msp and spectra.mgf: spectra of LC-MS components for library search",
-    is_lcms,
+    LCMS().suits,
     write_spectra,
 )

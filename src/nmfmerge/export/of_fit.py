@@ -3,20 +3,20 @@
 from collections.abc import Collection
 from pathlib import Path
 
-from nmfmerge.export.base import Source
+from nmfmerge.export.base import ExportSource
 from nmfmerge.export.registry import suitable, write_all
-from nmfmerge.folder import Fit
-from nmfmerge.lazy_factors import is_mapped
+from nmfmerge.results.lazy_factors import is_mapped
+from nmfmerge.storage.folder import Fit
 
 
 class Exports:
     """Writes a fit in the files of its field, for `folder.write`; keeps what was left out."""
 
     def __init__(self, fit: Fit, requested: Collection[str] = ()) -> None:
-        file = Path(fit.about.get("file", ""))
+        file = Path(fit.about.file or "")
         is_known = fit.data.X is not None and file != Path() and file.exists()
         known = file if is_known else None  # else it is not there, or not as it was
-        self._source = Source(fit.result.numpy(), fit.data, known, fit.about)
+        self._source = ExportSource(fit.result.numpy(), fit.data, known, fit.about)
         self._requested = requested
         self._too_large = is_mapped(fit.result.W) or is_mapped(fit.result.H)
         self.left_out: dict[str, str] = {}
@@ -33,5 +33,5 @@ class Exports:
 
     @property
     def remarks(self) -> str:
-        """What was not written and why, for the terminal."""
+        """The files that were not written and why, for the terminal."""
         return "".join(f"\nnot written: {reason}" for reason in self.left_out.values())

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.export import audio, images, lcms, single_cell
-from nmfmerge.export.base import Export, Source
+from nmfmerge.export.base import Export, ExportSource
 from nmfmerge.io.errors import MissingLibrary, one_line
-from nmfmerge.result import Factorization
-from nmfmerge.result_tables import fit_tables
-from nmfmerge.tables import write_tables
+from nmfmerge.results.factorization import Factorization
+from nmfmerge.storage.result_tables import fit_tables
+from nmfmerge.storage.tables import write_tables
 
 _ALL: tuple[Export, ...] = (  # from each file of this package
     lcms.EXPORT,
@@ -56,7 +56,7 @@ def write(
     result : Factorization
         What to write.
     data : Dataset
-        What was factorized, as `nmfmerge.io.read` gave it; its axes tell the field.
+        The factorized data, as returned by `nmfmerge.io.read`; its axes determine the field.
     folder : str or path
         Where to write; it is made where it is missing.
     *names : str
@@ -74,13 +74,13 @@ def write(
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     file = Path(data.source) if data.source else None
-    source = Source(result.numpy(), data, file if file and file.exists() else None)
+    source = ExportSource(result.numpy(), data, file if file and file.exists() else None)
     write_tables(folder, fit_tables(source.result, data), tables)
     return write_all(folder, source, names)
 
 
 def write_all(
-    folder: Path, source: Source, requested: Collection[str] = (), *, keep_going: bool = False
+    folder: Path, source: ExportSource, requested: Collection[str] = (), *, keep_going: bool = False
 ) -> dict[str, str]:
     """Write every suitable export; one whose library is missing is left out, with the reason.
 

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from nmfmerge.datasets.base import Axis, Dataset
-from nmfmerge.export.base import Export, Source
+from nmfmerge.export.base import Export, ExportSource
+from nmfmerge.fields.names import component_name, heads_of, order_by, top_names
+from nmfmerge.fields.single_cell import cells_and_genes, cells_first, is_single_cell
 from nmfmerge.io.errors import library
 from nmfmerge.io.single_cell import RAW
-from nmfmerge.metrics import shares, specificity
-from nmfmerge.result import Factorization
-from nmfmerge.specific import component_name, heads_of, order_by, top_names
+from nmfmerge.metrics import specificity
+from nmfmerge.results.factorization import Factorization
 
 _RANKED = 100  # genes of each component in uns["rank_genes_nmf"]
 _TINY = 1e-9  # added to both sides of a ratio, as scanpy does
@@ -74,9 +75,9 @@ def _put(
 ) -> Any:
     """Put a fit into an AnnData; see `to_anndata`, and `_places` for ``renamed``."""
     result = result.numpy()
-    adata = _new(data) if adata is None else _with_genes_of(layer, adata)
-    cells, genes = (result.W, result.H.T) if _cells_first(data) else (result.H.T, result.W)
-    of_cells, of_genes = _axes(data)
+    adata = new_anndata(data) if adata is None else _with_genes_of(layer, adata)
+    cells, genes = (result.W, result.H.T) if cells_first(data) else (result.H.T, result.W)
+    of_cells, of_genes = cells_and_genes(data)
     cells = _placed(cells, _places(of_cells, adata, layer, renamed), adata.n_obs)
     genes = _placed(genes, _places(of_genes, adata, layer, renamed), adata.n_vars)
     names = [component_name(result, k) for k in range(result.n_components)]
@@ -87,26 +88,12 @@ def _put(
     return adata
 
 
-def is_single_cell(data: Dataset) -> bool:
-    """Whether the axes of data are cells and genes."""
-    return {data.rows.name, data.columns.name} == {"cell", "gene"}
-
-
-def _cells_first(data: Dataset) -> bool:
-    return data.rows.name == "cell"
-
-
-def _axes(data: Dataset) -> tuple[Axis, Axis]:
-    """Cells and genes."""
-    return (data.rows, data.columns) if _cells_first(data) else (data.columns, data.rows)
-
-
-def _new(data: Dataset) -> Any:
+def new_anndata(data: Dataset) -> Any:
     """An AnnData of X and the names."""
     anndata = library("anndata", "AnnData", "anndata", "single-cell", doing="writing")
     pandas = library("pandas", "AnnData", "pandas", "single-cell", doing="writing")
-    obs, var = (pandas.DataFrame(index=axis.values.astype(str)) for axis in _axes(data))
-    X = data.X if data.X is None or _cells_first(data) else data.X.T
+    obs, var = (pandas.DataFrame(index=axis.values.astype(str)) for axis in cells_and_genes(data))
+    X = data.X if data.X is None or cells_first(data) else data.X.T
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of names that are not unique
         return anndata.AnnData(X.tocsr() if hasattr(X, "tocsr") else X, obs=obs, var=var)
@@ -195,9 +182,11 @@ def _facts(
         "fitting_error": float(result.fitting_error),
         "n_components": int(result.n_components),
         "names": np.array(names, dtype=object),
-        "shares": shares(result.W, result.H),
+        "shares": result.shares(),
         "status": str(result.status),
-        "top_genes": pandas.DataFrame(list(map(tuple, top)), columns=heads_of(_axes(data)[1])),
+        "top_genes": pandas.DataFrame(
+            list(map(tuple, top)), columns=heads_of(cells_and_genes(data)[1])
+        ),
         "settings": {name: _plain(value) for name, value in settings.items() if value is not None},
         "version": version("nmfmerge"),
     }
@@ -264,9 +253,9 @@ def _read_whole(anndata: Any, file: Path | None) -> Any:
         return None
 
 
-def _write(folder: Path, source: Source) -> None:
+def _write(folder: Path, source: ExportSource) -> None:
     anndata = library("anndata", "result.h5ad", "anndata", "single-cell", doing="writing")
-    reading = source.about.get("reading", {})
+    reading = source.about.reading
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of names that are not unique, and of old files
         adata = _put(
@@ -274,7 +263,7 @@ def _write(folder: Path, source: Source) -> None:
             source.data,
             _read_whole(anndata, source.file),
             reading.get("layer"),
-            source.about.get("settings"),
+            source.about.settings or None,
             renamed=True,
         )
         adata.write_h5ad(folder / "result.h5ad")

@@ -1,4 +1,8 @@
-"""Data files of many fields in, as a `Dataset`; optional libraries are imported when used."""
+"""Data files of many fields in, as a `Dataset`; optional libraries are imported when used.
+
+One file per family of formats, listed in `registry`; `options` has the options of all readers, and
+`memory` keeps a file from filling the memory.
+"""
 
 from nmfmerge.io.errors import FormatError, MissingLibrary, ReadingWarning
 from nmfmerge.io.inspect import describe

@@ -1,4 +1,4 @@
-"""What the user says of any data: kinds and names of its sides, pictures, wavelengths, zeros."""
+"""Options for data of any format: kinds and names of its sides, images, wavelengths, zeros."""
 
 import math
 from collections.abc import Mapping
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from nmfmerge.arguments.errors import ArgumentError, Given
 from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.io.build import UNNAMED
 from nmfmerge.io.cubes import whole_pair
@@ -36,18 +37,22 @@ def adjust(
         shape, order = parse_shape(given["image_shape"]), given.get("image_order", "C")
         data = _with_pictures(data, shape, check_order(order), memory.path)
     elif "image_order" in given:
-        raise FormatError(
-            f"image_order={given['image_order']!r} says nothing without a size of pictures: add "
-            "image_shape="
+        raise ArgumentError(
+            "image_order",
+            "has no effect without {image_shape}",
+            value=given["image_order"],
+            fix="add {image_shape=}",
         )
     if "wavelengths" in given:
         data = _with_wavelengths(
             data, given["wavelengths"], given.get("wavelength_unit", "nm"), memory
         )
     elif "wavelength_unit" in given:
-        raise FormatError(
-            f"wavelength_unit={given['wavelength_unit']!r} says nothing without numbers: add "
-            "wavelengths="
+        raise ArgumentError(
+            "wavelength_unit",
+            "has no effect without {wavelengths}",
+            value=given["wavelength_unit"],
+            fix="add {wavelengths=}",
         )
     for side, option in zip(SIDES, ("row_names", "column_names"), strict=True):
         if option in given:
@@ -64,9 +69,11 @@ def parse_shape(value: Any) -> tuple[int, int]:
     """Height and width of "64,64", "64x48" or (64, 64)."""
     pair = whole_pair(value)
     if pair is None or min(pair) < 1:
-        raise ValueError(
-            f"image_shape={value!r} is not the size of a picture: write height and width in "
-            "pixels, such as 64,48"
+        raise ArgumentError(
+            "image_shape",
+            "is not an image size",
+            value=value,
+            fix="write height and width in pixels, such as 64,48",
         )
     return pair
 
@@ -74,9 +81,11 @@ def parse_shape(value: Any) -> tuple[int, int]:
 def check_order(value: Any) -> Any:
     """The order of pixels: "C", row by row, or "F", column by column."""
     if value not in ("C", "F"):
-        raise ValueError(
-            f"image_order={value!r} is not an order of pixels: write C (row by row) or F (column "
-            "by column, as MATLAB does)"
+        raise ArgumentError(
+            "image_order",
+            "is not an order of pixels",
+            value=value,
+            fix="write C (row by row) or F (column by column, as MATLAB does)",
         )
     return value
 
@@ -90,9 +99,11 @@ def check_wavelengths(value: Any) -> None:
     except (TypeError, ValueError):
         numbers = np.empty((0, 0))
     if numbers.ndim != 1:
-        raise ValueError(
-            f"wavelengths={value!r} are not numbers: name a text file with one number a line, or "
-            "give a list"
+        raise ArgumentError(
+            "wavelengths",
+            "are not numbers",
+            value=value,
+            fix="name a text file with one number a line, or give a list",
         )
 
 
@@ -101,17 +112,25 @@ def _with_pictures(data: Dataset, shape: tuple[int, int], order: Any, path: Path
     sides = [side for side in SIDES if len(getattr(data, side).values) == size]
     if len(sides) == 2:
         sides = [side for side in sides if getattr(data, side).name == "pixel"]
-    shown = f"image_shape={f'{shape[0]},{shape[1]}'!r}"
     if not sides:
         m, n = len(data.rows.values), len(data.columns.values)
+        given = f"{shape[0]},{shape[1]}"
         if m == n == size:
-            raise FormatError(
-                f"{shown} fits both the rows and the columns of {path}: say which are pixels with "
-                "rows='pixel' or columns='pixel'"
+            raise ArgumentError(
+                "image_shape",
+                "fits both the rows and the columns of {path}",
+                value=given,
+                fix="say which are pixels with {of_rows} or {of_columns}",
+                path=path,
+                of_rows=Given("rows", "pixel"),
+                of_columns=Given("columns", "pixel"),
             )
-        raise FormatError(
-            f"{shown} has {size} pixels where {path} has {m} rows and {n} columns: expected one of "
-            "them to be the pixels"
+        raise ArgumentError(
+            "image_shape",
+            f"has {size} pixels where {{path}} has {m} rows and {n} columns",
+            value=given,
+            expected="one of them to be the pixels",
+            path=path,
         )
     side = sides[0]
     other = "columns" if side == "rows" else "rows"
@@ -133,14 +152,14 @@ def _with_wavelengths(data: Dataset, given: Any, unit: str, memory: Memory) -> D
     sides = [side for side in free if len(getattr(data, side).values) == len(numbers)]
     if len(sides) != 1:
         m, n = len(data.rows.values), len(data.columns.values)
-        fix = (
-            "say which are bands with rows='band' or columns='band'"
-            if sides
-            else "expected one for each band"
-        )
-        raise FormatError(
-            f"wavelengths= has {len(numbers)} numbers where {memory.path} has {m} rows and {n} "
-            f"columns: {fix}"
+        raise ArgumentError(
+            "wavelengths",
+            f"has {len(numbers)} numbers where {{path}} has {m} rows and {n} columns",
+            expected="" if sides else "one for each band",
+            fix="say which are bands with {of_rows} or {of_columns}" if sides else "",
+            path=memory.path,
+            of_rows=Given("rows", "band"),
+            of_columns=Given("columns", "band"),
         )
     changed: dict[str, Any] = {sides[0]: Axis("wavelength", numbers, unit)}
     return replace(data, **changed)
@@ -154,14 +173,19 @@ def _numbers(given: Any, memory: Memory) -> np.ndarray:
     try:
         numbers = np.array([float(cells[0]) for cells in lines])
     except ValueError as error:
-        raise FormatError(
-            f"wavelengths={str(given)!r} holds a line that is not a number ({error}): write one "
-            "wavelength a line"
+        raise ArgumentError(
+            "wavelengths",
+            "holds a line that is not a number ({error})",
+            value=str(given),
+            fix="write one wavelength a line",
+            error=error,
         ) from error
     if not np.isfinite(numbers).all():
-        raise FormatError(
-            f"wavelengths={str(given)!r} holds numbers that are not finite: write one wavelength a "
-            "line"
+        raise ArgumentError(
+            "wavelengths",
+            "holds numbers that are not finite",
+            value=str(given),
+            fix="write one wavelength a line",
         )
     return numbers
 
@@ -182,15 +206,18 @@ def _without_zeros(data: Dataset, side: str, path: Path) -> Dataset:
         raise FormatError(f"{path} holds zeros only: check that the right array was read")
     entries: Axis = getattr(data, side)
     if data.image_shape is not None and entries.name == "pixel":
-        raise FormatError(
-            f"drop_zero_{side}=True would take {dropped} pixels out of the pictures of {path}: "
-            "leave it out"
+        raise ArgumentError(
+            f"drop_zero_{side}",
+            f"would remove {dropped} pixels from the images of {{path}}",
+            value=True,
+            fix="omit it",
+            path=path,
         )
-    told = f"{dropped} of {len(filled)} {side} that are all zero were dropped"
+    note = f"{dropped} of {len(filled)} {side} that are all zero were dropped"
     changed: dict[str, Any] = {side: replace(entries, values=entries.values[filled])}
     return replace(
         data,
         X=X[filled] if axis else X[:, filled],
         **changed,
-        description=joined(data.description, told),
+        description=joined(data.description, note),
     )

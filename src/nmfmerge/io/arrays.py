@@ -8,6 +8,7 @@ from zipfile import ZipFile, is_zipfile
 import numpy as np
 import scipy.sparse as sp
 
+from nmfmerge.arguments.errors import Given, Message
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.io.build import build, choose
 from nmfmerge.io.errors import FormatError
@@ -44,7 +45,13 @@ def read_npz(
             memory.needs(_member_size(archive.zip, name))
             return build(path, archive[name], memory=memory, pixel_axes=pixel_axes)
         if variable is not None:
-            raise FormatError(f"{path} holds one sparse matrix: leave out variable={variable!r}")
+            raise FormatError(
+                Message(
+                    "{path} holds one sparse matrix: leave out {given}",
+                    path=path,
+                    given=Given("variable", variable),
+                )
+            )
         memory.needs(sum(_member_size(archive.zip, name) for name in archive.files))
         file.seek(0)
         return build(path, sp.load_npz(file), memory=memory, pixel_axes=pixel_axes)

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.io.wavfile import WavFileWarning
 
+from nmfmerge.arguments.errors import Message
 from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.datasets.convert import read_wav_channels, spectrogram
 from nmfmerge.io.build import build
@@ -33,7 +33,7 @@ def read_sound(path: Path, memory: Memory, channel: Any = None, **windows: int) 
 
 
 def is_recording(path: Path) -> bool:
-    """Whether a file is sound, by its suffix."""
+    """True if a file is sound, by its suffix."""
     return path.suffix.lower() in (_WAVE, *_COMPRESSED)
 
 
@@ -43,6 +43,8 @@ def read_samples(path: Path, memory: Memory) -> tuple[int, np.ndarray]:
 
 
 def _wave_samples(path: Path, memory: Memory) -> tuple[int, np.ndarray]:
+    from scipy.io.wavfile import WavFileWarning  # slow to import
+
     memory.needs(_SAMPLE * path.stat().st_size)
     with warnings.catch_warnings():  # a recording cut short is only a warning for SciPy
         warnings.simplefilter("ignore", WavFileWarning)  # of chunks that are not sound
@@ -72,8 +74,13 @@ def _spectrogram(
     """Whole windows only; a column stands at the time at which its window begins."""
     if len(sound) < window:
         raise FormatError(
-            f"{path} has {len(sound)} samples, fewer than one window of {window}: choose a smaller "
-            "window"
+            Message(
+                "{path} has {n} samples, fewer than one window of {size}: choose a smaller "
+                "{window}",
+                path=path,
+                n=len(sound),
+                size=window,
+            )
         )
     if rate < 1 or not sound.shape[1]:
         raise FormatError(f"{path} has no sampling rate or no channel: record or copy it again")

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from nmfmerge.arguments.errors import Message
+from nmfmerge.io.cubes import size_in_words
 from nmfmerge.io.errors import FormatError
 from nmfmerge.io.memory import shown_size
 
@@ -82,8 +84,15 @@ def _too_large(
     fits = max(1, int(entries // shape[1 - longer]))
     better = (fits, shape[1]) if longer == 0 else (shape[0], fits)
     return FormatError(
-        f"{path} is stored in chunks of {stored[0]} × {stored[1]}, so that the smallest band of "
-        f"whole {what} takes {shown_size(sizes[longer])} of memory, more than a quarter of the "
-        f"{shown_size(memory)} that there are: store it again in chunks of {better[0]} × "
-        f"{better[1]}, or allow more with memory="
+        Message(
+            "{path} is stored in chunks of {chunks}, so that the smallest band of whole {what} "
+            "takes {size} of memory, more than a quarter of the {limit} that there are: store it "
+            "again in chunks of {better}, or allow more with {memory=}",
+            path=path,
+            chunks=size_in_words(stored),
+            what=what,
+            size=shown_size(sizes[longer]),
+            limit=shown_size(memory),
+            better=size_in_words(better),
+        )
     )

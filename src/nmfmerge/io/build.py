@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from nmfmerge.arguments.errors import Given, Message
 from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.io.cubes import parse_pixel_axes, size_in_words, unfold
 from nmfmerge.io.errors import FormatError
@@ -68,8 +69,13 @@ def check_kind(path: Path, dtype: Any, shape: tuple[int, ...]) -> None:
         raise FormatError(f"{path} holds {dtype} values, not numbers: store a numeric matrix")
     if len(shape) == 3:
         raise FormatError(
-            f"{path} holds an array of 3 dimensions, {size_in_words(shape)}: name the two that "
-            "are pixels with pixel_axes='0,1', or reshape it to a matrix and store that"
+            Message(
+                "{path} holds an array of 3 dimensions, {size}: name the two that are pixels with "
+                "{axes}, or reshape it to a matrix and store that",
+                path=path,
+                size=size_in_words(shape),
+                axes=Given("pixel_axes", "0,1"),
+            )
         )
     if len(shape) != 2:
         raise FormatError(
@@ -116,12 +122,23 @@ def choose(path: Path, shapes: Mapping[str, Any], variable: str | None) -> str:
         raise FormatError(f"{path} holds no numeric array: store the matrix in it")
     if variable is None and len(shapes) > 1:
         raise FormatError(
-            f"{path} holds several arrays: choose one with variable=; it has {listed}"
+            Message(
+                "{path} holds several arrays: choose one with {variable=}; it has {listed}",
+                path=path,
+                listed=listed,
+            )
         )
     if variable is None:
         return next(iter(shapes))
     if variable not in shapes:
-        raise FormatError(f"{path} has no array {variable!r}: choose with variable= from {listed}")
+        raise FormatError(
+            Message(
+                "{path} has no array {name}: choose with {variable=} from {listed}",
+                path=path,
+                name=repr(variable),
+                listed=listed,
+            )
+        )
     return variable
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from nmfmerge.arguments.errors import ArgumentError, Given, Message
 from nmfmerge.io.errors import FormatError, ReadingWarning
 
 _LUMA = np.array([0.299, 0.587, 0.114])  # ITU-R 601-2, as Pillow's
@@ -26,9 +27,12 @@ def check_channel(value: Any) -> Channel:
         number = int(value)
         if number >= 1:
             return number
-    raise ValueError(
-        f"channel={value!r} is not a channel: write a number from 1, 'mean' for sound, or 'red', "
-        "'green', 'blue' or 'grey' for images"
+    raise ArgumentError(
+        "channel",
+        "is not a channel",
+        value=value,
+        fix="write a number from 1, 'mean' for sound, or 'red', 'green', 'blue' or 'grey' for "
+        "images",
     )
 
 
@@ -39,7 +43,13 @@ def one_sound(path: Path, sound: np.ndarray, channel: Any = None) -> np.ndarray:
     if isinstance(chosen, int) and chosen <= n:
         return sound[:, chosen - 1]
     if chosen != "mean":
-        raise FormatError(f"{path} has {n} channel(s) of sound: choose channel= from 1 to {n}")
+        raise FormatError(
+            Message(
+                "{path} has {n} channel(s) of sound: choose {channel=} from 1 to {n}",
+                path=path,
+                n=n,
+            )
+        )
     mean = sound.mean(axis=1)
     if channel is None and n > 1:
         _check_cancelling(path, _power(mean), _power(sound))
@@ -50,14 +60,25 @@ def _check_cancelling(path: Path, kept: float, power: float) -> None:
     """Channels of opposite sign vanish in their average."""
     if kept < _SILENT * power:
         raise FormatError(
-            f"{path} has channels that cancel out when they are averaged: choose one with "
-            "channel=1, or average them all the same with channel='mean'"
+            Message(
+                "{path} has channels that cancel out when they are averaged: choose one with "
+                "{first}, or confirm the average with {mean}",
+                path=path,
+                first=Given("channel", 1),
+                mean=Given("channel", "mean"),
+            )
         )
     if kept < _WEAK * power:
         warnings.warn(
-            f"{path} has channels that partly cancel out: {kept / power:.0%} of their power is "
-            "left in the average; choose one with channel=1, or 'mean' for no warning",
-            ReadingWarning,
+            ReadingWarning(
+                Message(
+                    "{path} has channels that partly cancel out: {left} of their power is left in "
+                    "the average; choose one with {first}, or 'mean' for no warning",
+                    path=path,
+                    left=f"{kept / power:.0%}",
+                    first=Given("channel", 1),
+                )
+            ),
             stacklevel=2,
         )
 
@@ -74,17 +95,26 @@ def one_colour(path: Path, colours: np.ndarray, channel: Any = None) -> np.ndarr
     if isinstance(number, int) and number <= n:
         return colours[..., number - 1]
     if number != "grey" or n not in (3, 4):
-        raise FormatError(f"{path} has {n} values a pixel: choose channel= from 1 to {n}")
+        raise FormatError(
+            Message(
+                "{path} has {n} values a pixel: choose {channel=} from 1 to {n}", path=path, n=n
+            )
+        )
     if channel is None:
         warn_of_grey(path)
     return colours[..., :3] @ _LUMA
 
 
 def warn_of_grey(path: Path) -> None:
-    """Tell that colours are lost."""
+    """Warn that colours are lost."""
     warnings.warn(
-        f"{path} has colours, which became one grey value a pixel: choose one with channel='red', "
-        "'green' or 'blue', or 'grey' for no warning",
-        ReadingWarning,
+        ReadingWarning(
+            Message(
+                "{path} has colours, which became one grey value a pixel: choose one with {red}, "
+                "'green' or 'blue', or 'grey' for no warning",
+                path=path,
+                red=Given("channel", "red"),
+            )
+        ),
         stacklevel=2,
     )

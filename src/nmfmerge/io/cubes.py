@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from nmfmerge.arguments.errors import ArgumentError, Given, Message
 from nmfmerge.io.errors import FormatError
 from nmfmerge.io.memory import Memory
 
@@ -26,18 +27,30 @@ def unfold(
     memory : Memory
         What the matrix may take.
     """
-    shown = f"pixel_axes={f'{pixel_axes[0]},{pixel_axes[1]}'!r}"
+    given = Given("pixel_axes", f"{pixel_axes[0]},{pixel_axes[1]}")
     shape = cube.shape
     if sp.issparse(cube) or len(shape) < 3:
         raise FormatError(
-            f"{path} holds an array of {len(shape)} dimension(s), {size_in_words(shape)}, and not "
-            f"a cube: leave out {shown}, and say with image_shape= how its pixels fold"
+            Message(
+                "{path} holds an array of {n} dimension(s), {size}, and not a cube: leave out "
+                "{given}, and say with {image_shape=} how its pixels fold",
+                path=path,
+                n=len(shape),
+                size=size_in_words(shape),
+                given=given,
+            )
         )
     axes = [axis + len(shape) if axis < 0 else axis for axis in pixel_axes]
     if not all(0 <= axis < len(shape) for axis in axes) or axes[0] == axes[1]:
         raise FormatError(
-            f"{shown} does not name two axes of {path}, whose array is {size_in_words(shape)}: "
-            f"choose from 0 to {len(shape) - 1}"
+            Message(
+                "{given} does not name two axes of {path}, whose array is {size}: choose from 0 to "
+                "{last}",
+                given=given,
+                path=path,
+                size=size_in_words(shape),
+                last=len(shape) - 1,
+            )
         )
     others = [axis for axis in range(len(shape)) if axis not in axes]
     if sum(shape[axis] > 1 for axis in others) > 1:
@@ -55,8 +68,11 @@ def parse_pixel_axes(value: Any) -> tuple[int, int]:
     """Two axes of "0,1" or (0, 1), counted from 0."""
     pair = whole_pair(value)
     if pair is None or pair[0] == pair[1]:
-        raise ValueError(
-            f"pixel_axes={value!r} does not name two axes: write their numbers from 0, such as 0,1"
+        raise ArgumentError(
+            "pixel_axes",
+            "does not name two axes",
+            value=value,
+            fix="write their numbers from 0, such as 0,1",
         )
     return pair
 

@@ -35,7 +35,7 @@ def read_envi(path: Path, memory: Memory) -> Dataset:
     size = np.dtype(envi.gen_params(header).dtype).itemsize
     memory.array(shape, 2 * size + 8)  # as stored, as a matrix, and scaled
     try:
-        with logged("spectral"):  # which tells of what it cannot parse
+        with logged("spectral"):  # which logs what it cannot parse
             image = envi.open(str(path.absolute()))
     except envi.EnviDataFileNotFoundError as error:
         raise FormatError(

@@ -1,4 +1,4 @@
-"""What goes wrong when a file is read, in one sentence, and the import of optional libraries."""
+"""Errors of reading files, and the import of optional libraries."""
 
 import importlib
 from typing import Any

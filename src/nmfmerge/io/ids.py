@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from nmfmerge.arguments.errors import Message
 from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.io.build import named_axis
 from nmfmerge.io.errors import FormatError, ReadingWarning
@@ -25,7 +26,7 @@ _TITLES = {  # how titles of columns begin that speak of a kind
 
 
 def are_ids(axis: Axis) -> bool:
-    """Whether the entries of an axis may be ids: whole numbers, none below 0."""
+    """True if the entries of an axis may be ids: nonnegative integers."""
     return axis.values.dtype.kind in "iu" and int(axis.values.min()) >= 0
 
 
@@ -72,11 +73,11 @@ def ids_beside(
     """
     for kind, file in files_beside(path):
         free = {side: axis for side in sides if are_ids(axis := getattr(data, side))}
-        meant = _meant(kind, free)
-        if not meant or file.resolve() in (path.resolve(), *given):
+        possible = _possible_sides(kind, free)
+        if not possible or file.resolve() in (path.resolve(), *given):
             continue
         names = read_names(file, memory)
-        fit = [side for side in meant if reach(free[side]) <= len(names)]
+        fit = [side for side in possible if reach(free[side]) <= len(names)]
         exact = [side for side in fit if reach(free[side]) == len(names)]
         found = fit if len(fit) == 1 else exact
         if len(found) == 1:
@@ -87,7 +88,7 @@ def ids_beside(
     return data
 
 
-def _meant(kind: str, axes: Mapping[str, Axis]) -> list[str]:
+def _possible_sides(kind: str, axes: Mapping[str, Axis]) -> list[str]:
     """The sides that names of a kind may be for, by their titles; else those without a kind."""
     kinds = {side: _kind_of_title(axis.name) for side, axis in axes.items()}
     own = [side for side in axes if kinds[side] == kind]
@@ -96,13 +97,19 @@ def _meant(kind: str, axes: Mapping[str, Axis]) -> list[str]:
 
 def _warn_left_out(path: Path, file: Path, n: int, both: bool) -> None:
     why = (
-        "which fits the ids of both sides: say which with row_names= or column_names="
+        "which fits the ids of both sides: say which with {row_names=} or {column_names=}"
         if both
         else "and there are ids beyond them: correct the file, or move it elsewhere"
     )
     warnings.warn(
-        f"{file} was left out: it has {n} names for ids of {path}, {why}",
-        ReadingWarning,
+        ReadingWarning(
+            Message(
+                "{file} was left out: it has {n} names for ids of {path}, " + why,
+                file=file,
+                n=n,
+                path=path,
+            )
+        ),
         stacklevel=3,
     )
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from nmfmerge.arguments.errors import Given, Message
 from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.io.build import build
 from nmfmerge.io.channels import one_colour
@@ -44,7 +45,7 @@ def read_image_folder(path: Path, memory: Memory, channel: Any = None) -> Datase
     if stack.ndim == 4:
         stack = _one_value(path, stack, channel)
     elif channel not in (None, "grey", 1, "1"):
-        raise FormatError(f"{path} has grey images: leave out channel={channel!r}")
+        raise _no_channels(path, channel)
     return _frames(path, stack, Axis("image", np.array(list(images))), memory)
 
 
@@ -73,7 +74,7 @@ def read_tiff(path: Path, memory: Memory, channel: Any = None) -> Dataset:
         stack = one_colour(path, np.moveaxis(stack, axes.index("C"), -1), channel)
         axes = axes.replace("C", "")
     elif channel not in (None, "grey", 1, "1"):
-        raise FormatError(f"{path} has grey images: leave out channel={channel!r}")
+        raise _no_channels(path, channel)
     stack = _one_axis_of_frames(path, stack, axes)
     return _frames(path, stack, Axis("frame", np.arange(len(stack))), memory)
 
@@ -162,6 +163,16 @@ def _stack(images: list[np.ndarray]) -> np.ndarray:
     return np.stack(images)
 
 
+def _no_channels(path: Path, channel: Any) -> FormatError:
+    return FormatError(
+        Message(
+            "{path} has grey images: leave out {given}",
+            path=path,
+            given=Given("channel", channel),
+        )
+    )
+
+
 def _one_axis_of_frames(path: Path, stack: np.ndarray, axes: str) -> np.ndarray:
     """Stack (frames, height, width), where one axis at most counts frames."""
     stack = np.moveaxis(stack, (axes.index("Y"), axes.index("X")), (-2, -1))
@@ -169,8 +180,13 @@ def _one_axis_of_frames(path: Path, stack: np.ndarray, axes: str) -> np.ndarray:
         others = axes.replace("Y", "").replace("X", "")
         sizes = ", ".join(f"{a}={k}" for a, k in zip(others, stack.shape, strict=False))
         raise FormatError(
-            f"{path} has more than one axis of frames ({sizes}): choose one of its channels (C) "
-            "with channel=1, or save one depth in a file of its own"
+            Message(
+                "{path} has more than one axis of frames ({sizes}): choose one of its channels (C) "
+                "with {first}, or save one depth in a file of its own",
+                path=path,
+                sizes=sizes,
+                first=Given("channel", 1),
+            )
         )
     return stack.reshape(-1, *stack.shape[-2:])
 
@@ -186,7 +202,7 @@ def _check_complete(path: Path, file: Any) -> None:
 
 @contextmanager
 def logged(name: str) -> Iterator[list[str]]:
-    """What a library logs instead of raising: its errors, and that it filled in zeros."""
+    """Collect problems that a library logs: errors, and values filled with zeros."""
     faults: list[str] = []
 
     class Listener(logging.Handler):

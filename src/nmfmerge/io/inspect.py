@@ -1,18 +1,34 @@
-"""What a data set holds, in numbers, and what could trouble a fit, in sentences."""
+"""A numeric summary of a data set, and warnings about problems for a fit."""
 
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from nmfmerge.arguments.errors import Given, Message
 from nmfmerge.datasets.base import Axis, Dataset
 
 _NAMES = 4  # of rows or columns that are shown before the last one
 _LETTERS = 24  # of each
+_LOOKED_AT = 1_000_000  # values that show whether data are counts
+_SMALL_COUNT = 100  # typical count, up to which their noise differs much from entry to entry
 _DYNAMIC_RANGE = 1e6  # largest over typical value from which a least-squares fit sees little else
 
 
-@np.errstate(all="ignore")  # extreme and signalling values are told, not warned of
+def looks_like_counts(data: Dataset) -> bool:
+    """True if values are whole numbers of at least 0, most of them small, and not of pictures."""
+    X: Any = data.X
+    values = X.data if sp.issparse(X) else np.asarray(X).ravel()
+    values = values[:: max(1, values.size // _LOOKED_AT)]
+    if data.image_shape is not None or values.dtype.kind not in "iuf" or values.size == 0:
+        return False
+    if not np.isfinite(values).all() or values.min() < 0 or (values != np.rint(values)).any():
+        return False
+    present = values[values > 0]
+    return bool(present.size > 0 and present.max() > 1 and np.median(present) <= _SMALL_COUNT)
+
+
+@np.errstate(all="ignore")  # extreme and signalling values are reported below
 def describe(data: Dataset) -> dict[str, Any]:
     """Describe a data set, for people and as JSON.
 
@@ -27,9 +43,9 @@ def describe(data: Dataset) -> dict[str, Any]:
         name, shape, kind ("dense" or "sparse"), dtype, stored (entries kept in memory), density
         (part of the entries that are not zero), min, max and mean of the finite entries (None
         without any), negative, nan and infinite (numbers of entries), zero_rows, zero_columns,
-        megabytes, rows and columns (labels), row_names and column_names (a few, where they are not
-        plain numbers from 0), description (where there is one), and problems: sentences that say
-        what is wrong and what to do.
+        megabytes, counts (whether values look like counts), rows and columns (labels), row_names
+        and column_names (a few, where they are not plain numbers from 0), description (where there
+        is one), and problems: sentences that say what is wrong and what to do.
     """
     X: Any = data.X
     if X is None:
@@ -49,6 +65,7 @@ def describe(data: Dataset) -> dict[str, Any]:
         "zero_rows": _zeros(X, 1),
         "zero_columns": _zeros(X, 0),
         "megabytes": _bytes(X) / 1e6,
+        "counts": looks_like_counts(data),
         "rows": data.rows.label,
         "columns": data.columns.label,
         **names_in_words(data.rows, data.columns),
@@ -126,17 +143,26 @@ def _problems(facts: dict[str, Any], values: np.ndarray, n_components: int | Non
             f"{_count(facts['negative'], 'entry is', 'entries are')} negative (down to "
             f"{facts['min']:.4g}) and NMF needs nonnegative data: clip, shift or take magnitudes."
         )
-    for key, word in (("nan", "NaN"), ("infinite", "infinite")):
-        if facts[key]:
-            problems.append(
-                f"{_count(facts[key], 'entry is', 'entries are')} {word} and NMF needs finite "
-                "values: fill those entries, or drop their rows or columns."
-            )
+    if facts["nan"]:
+        share = 100 * facts["nan"] / (facts["shape"][0] * facts["shape"][1])
+        problems.append(
+            f"{_count(facts['nan'], 'entry is', 'entries are')} missing "
+            f"({share:.2g} % NaN): a fit leaves them out."
+        )
+    if facts["infinite"]:
+        problems.append(
+            f"{_count(facts['infinite'], 'entry is', 'entries are')} infinite and NMF needs finite "
+            "values: write NaN for what is missing, or drop their rows or columns."
+        )
     for key, word in (("zero_rows", "row"), ("zero_columns", "column")):
         if facts[key]:
             problems.append(
-                f"{_count(facts[key], f'{word} is', f'{word}s are')} all zero and carry no "
-                f"information: leave them out with drop_zero_{word}s=True to save time."
+                Message(
+                    "{count} all zero and carry no information: leave them out with {drop} to save "
+                    "time.",
+                    count=_count(facts[key], f"{word} is", f"{word}s are"),
+                    drop=Given(f"drop_zero_{word}s", True),
+                )
             )
     if facts["max"] == 0 and facts["min"] == 0:
         problems.append("All entries are zero: check that the right array was read.")

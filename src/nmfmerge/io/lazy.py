@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from nmfmerge.arguments.errors import ArgumentError, Given, Message
 from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.io.adjust import ADJUSTMENTS, adjust
 from nmfmerge.io.bands import Bands, Workers, choose_bands
@@ -17,7 +18,7 @@ from nmfmerge.io.cubes import size_in_words
 from nmfmerge.io.errors import FormatError, library
 from nmfmerge.io.hdf5 import choose_dataset, dataset_size
 from nmfmerge.io.hdf5_heap import check_heaps
-from nmfmerge.io.memory import Memory, machine_memory, memory_for, parse_size
+from nmfmerge.io.memory import Memory, memory_for, parse_size
 from nmfmerge.io.options import check_options
 from nmfmerge.io.registry import find_format, named, safely, stem, transpose
 from nmfmerge.io.sample import sample_digest
@@ -25,6 +26,7 @@ from nmfmerge.io.single_cell import names_of, place_of
 from nmfmerge.io.stored import Stored, StoredCsr, StoredHdf5, StoredNpy, StoredZarr
 from nmfmerge.io.tenx import groups_of_counts
 from nmfmerge.io.zarrs import axes_of, open_array
+from nmfmerge.machine import cores, machine_memory
 
 _NOT_LAZY = ("pixel_axes", "drop_zero_rows", "drop_zero_columns", "feature_type", "max_memory")
 
@@ -71,8 +73,7 @@ def open_lazily(
         more than a quarter of the memory.
     """
     limit = machine_memory() if memory is None else parse_size(memory, "memory")
-    n_threads = _threads()
-    return opened(Path(path), Workers(limit, n_threads, n_threads), **options)
+    return opened(Path(path), Workers(limit, cores(), cores()), **options)
 
 
 def opened(path: Path, workers: Workers, **options: Any) -> Dataset:
@@ -124,22 +125,29 @@ def on_disk(path: Path, **options: Any) -> OnDisk:
     given = {name: value for name, value in options.items() if value is not None}
     for name in _NOT_LAZY:
         if given.get(name):
-            raise FormatError(
-                f"{name}={given[name]!r} cannot be used with data that are streamed: leave it out"
+            raise ArgumentError(
+                name,
+                "cannot be used with data that are streamed",
+                value=given[name],
+                fix="leave it out",
             )
     own = {name: given[name] for name in ("variable", "layer") if name in given}
     found = safely(fmt, path, lambda: _OPENERS[fmt.name](path, **own))
     check_kind(path, found.stored.dtype, found.stored.shape)
     if found.stored.sparse and given.get("transpose"):
         raise FormatError(
-            f"{path} is sparse and streamed by rows, which cannot be swapped with columns: leave "
-            "out transpose=True"
+            Message(
+                "{path} is sparse and streamed by rows, which cannot be swapped with columns: "
+                "leave out {given}",
+                path=path,
+                given=Given("transpose", True),
+            )
         )
     return found
 
 
 def can_stream(path: Path, **options: Any) -> bool:
-    """Whether the matrix of a file can be opened lazily with these options."""
+    """True if the matrix of a file can be opened lazily with these options."""
     try:
         on_disk(path, **{name: value for name, value in options.items() if name != "max_memory"})
     except (ValueError, OSError):
@@ -151,13 +159,6 @@ def bands_of(path: Path, stored: Stored, workers: Workers) -> Bands:
     """The bands in which a stored matrix is read; those of a CSR matrix are rows."""
     chunks = (1, stored.shape[1]) if stored.sparse else stored.chunks
     return choose_bands(path, stored.shape, chunks, stored.item_size, workers)
-
-
-def _threads() -> int:
-    """Processors that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _open_npy(path: Path) -> OnDisk:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from nmfmerge.arguments.errors import Message
 from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.datasets.convert import bin_index, bin_number, read_andi_run, rounding
 from nmfmerge.io.build import build
@@ -34,7 +35,13 @@ def read_mzml(path: Path, memory: Memory, ms_level: int = 1, **bins: float) -> D
     """Read the scans of one MS level of an mzML file, plain or gzipped."""
     run = _Run(path, memory, read_spectra(path, ms_level, memory), **bins)
     if not run.seconds:
-        raise FormatError(f"{path} has no scans of MS level {ms_level}: choose another ms_level")
+        raise FormatError(
+            Message(
+                "{path} has no scans of MS level {level}: choose another {ms_level}",
+                path=path,
+                level=ms_level,
+            )
+        )
     return run.dataset()
 
 
@@ -116,8 +123,13 @@ class _Run:
         number = bin_number(masses, self.edge, self.mz_bin)
         if len(number) and np.abs(number).max() > _LARGEST:
             raise FormatError(
-                f"{self.path} has an m/z of {masses.max():g}, too large for bins of "
-                f"{self.mz_bin:g} Da: set mz_max, or export the run again"
+                Message(
+                    "{path} has an m/z of {largest}, too large for bins of {width} Da: set "
+                    "{mz_max}, or export the run again",
+                    path=self.path,
+                    largest=f"{masses.max():g}",
+                    width=f"{self.mz_bin:g}",
+                )
             )
         filled, place = np.unique(number, return_inverse=True)
         self.n_filled += len(filled)
@@ -193,11 +205,21 @@ class _Run:
             raise FormatError(f"{self.path} holds no scans with points: export the run again")
         if not self.kept:
             raise FormatError(
-                f"{self.path} has no scan between time_min and time_max: its scans are from "
-                f"{min(self.seconds):g} s to {max(self.seconds):g} s"
+                Message(
+                    "{path} has no scan between {time_min} and {time_max}: its scans are from "
+                    "{first} s to {last} s",
+                    path=self.path,
+                    first=f"{min(self.seconds):g}",
+                    last=f"{max(self.seconds):g}",
+                )
             )
         if not any(map(len, self.filled)):
-            raise FormatError(f"{self.path} has no points in this range: widen mz_min to mz_max")
+            raise FormatError(
+                Message(
+                    "{path} has no points in this range: widen {mz_min} to {mz_max}",
+                    path=self.path,
+                )
+            )
 
 
 def _centres(low: float, width: float, n: int) -> np.ndarray:

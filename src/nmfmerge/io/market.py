@@ -4,8 +4,6 @@ import gzip
 from pathlib import Path
 from typing import Any
 
-from scipy.io import mminfo, mmread
-
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.io.build import build
 from nmfmerge.io.errors import FormatError
@@ -21,6 +19,8 @@ def read_mtx(path: Path, memory: Memory) -> Dataset:
 
 def load_mtx(path: Path, memory: Memory) -> Any:
     """The matrix of a Matrix Market file, where it fits into memory."""
+    from scipy.io import mminfo, mmread  # slow to import
+
     with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as raw:
         rows, columns, entries, layout, *_ = mminfo(_Lines(path, Metered(raw, memory)))
         if rows < 1 or columns < 1:  # SciPy would divide by them

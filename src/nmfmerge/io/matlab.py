@@ -62,7 +62,7 @@ def _read(path: Path, memory: Memory, variable: str | None) -> Any:
 
 
 def _answer(path: Path, process: subprocess.Popen, memory: Memory) -> dict[str, Any]:
-    """What the process says next; FormatError where it failed or is gone."""
+    """The next message of the process; FormatError if it failed or died."""
     assert process.stdout is not None
     line = process.stdout.readline()
     if not line.endswith(b"\n"):
@@ -94,7 +94,7 @@ def _damaged(path: Path, process: subprocess.Popen) -> FormatError:
 
 
 def _is_hdf5(path: Path) -> bool:
-    """Whether the HDF5 signature stands at the start, or after the 512 bytes that MATLAB writes."""
+    """True if the HDF5 signature is at the start, or after the 512 bytes that MATLAB writes."""
     with path.open("rb") as file:
         head = file.read(520)
     return head.startswith(_SIGNATURE) or head[512:] == _SIGNATURE

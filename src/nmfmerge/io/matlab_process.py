@@ -18,13 +18,13 @@ def main(path: str, limit: int) -> None:
 
     _limit_memory(3 * limit + _OWN)
     try:
-        _say({"variables": [list(found) for found in scipy.io.whosmat(path)]})
+        _write_line({"variables": [list(found) for found in scipy.io.whosmat(path)]})
         name = json.loads(sys.stdin.readline())
         value = scipy.io.loadmat(path, variable_names=[name])[name]
     except MemoryError:
-        _say({"out_of_memory": True})
+        _write_line({"out_of_memory": True})
     except Exception as error:
-        _say({"error": str(error) or type(error).__name__})
+        _write_line({"error": str(error) or type(error).__name__})
     else:
         _send(value)
 
@@ -37,7 +37,7 @@ def _send(value: Any) -> None:
     sparse = issparse(value)
     value = value.tocsc() if sparse else value
     arrays = [value.data, value.indices, value.indptr] if sparse else [value]
-    _say({"n_arrays": len(arrays), "shape": value.shape if sparse else None})
+    _write_line({"n_arrays": len(arrays), "shape": value.shape if sparse else None})
     for array in arrays:
         np.lib.format.write_array(_Pipe(), array, allow_pickle=False)
     sys.stdout.buffer.flush()
@@ -64,7 +64,7 @@ def _limit_memory(more: int) -> None:
         pass
 
 
-def _say(answer: dict[str, Any]) -> None:
+def _write_line(answer: dict[str, Any]) -> None:
     sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n")
     sys.stdout.buffer.flush()
 

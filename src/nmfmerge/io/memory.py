@@ -6,22 +6,21 @@ before it allocates what the file says.
 
 import io
 import math
-import os
 import re
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from nmfmerge.arguments.errors import ArgumentError, Given, Message
 from nmfmerge.io.errors import FormatError, TooLarge
 from nmfmerge.io.parts import files_of
+from nmfmerge.machine import machine_memory
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY_UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _SMALL_FILE = 10**9  # what any file may take, however small it is
 _MAX_RATIO = 1000  # of memory to size on disk, beyond that; deflate packs 1032 to 1 at most
-_UNKNOWN_MACHINE = 8 * 2**30  # memory of a machine that does not tell it
 
 
 @dataclass(frozen=True)
@@ -40,20 +39,29 @@ class Memory:
     limit: int
 
     def needs(self, size: float) -> None:
-        """Refuse to go on where ``size`` bytes are more than the limit."""
+        """Raise if ``size`` bytes are more than the limit."""
         if size > self.limit:
             raise TooLarge(
-                f"{self.path} needs {shown_size(size)} of memory and the limit is "
-                f"{shown_size(self.limit)}: check that the file is not damaged, or read it all the "
-                f'same with max_memory="{_enough(size)}"'
+                Message(
+                    "{path} needs {size} of memory and the limit is {limit}: check that the file "
+                    "is not damaged, or raise the limit with {more}",
+                    path=self.path,
+                    size=shown_size(size),
+                    limit=shown_size(self.limit),
+                    more=Given("max_memory", _enough(size)),
+                )
             )
 
     def unpacks_beyond(self) -> FormatError:
         """The error for a file that unpacks to more than the limit; how much more is not known."""
         return FormatError(
-            f"{self.path} unpacks to more memory than the limit of {shown_size(self.limit)}: check "
-            "that the file is not damaged, or read it all the same with a larger limit, such as "
-            f'max_memory="{_enough(2 * self.limit)}"'
+            Message(
+                "{path} unpacks to more memory than the limit of {limit}: check that the file is "
+                "not damaged, or raise the limit, for example {more}",
+                path=self.path,
+                limit=shown_size(self.limit),
+                more=Given("max_memory", _enough(2 * self.limit)),
+            )
         )
 
     def array(self, shape: Iterable[int], item_size: int = 8) -> None:
@@ -93,7 +101,7 @@ class Metered(io.RawIOBase):
         return len(part)
 
     def reset(self) -> None:
-        """What was read so far is no longer in memory."""
+        """Note that the data read so far have left the memory."""
         self._taken = 0
 
 
@@ -116,24 +124,16 @@ def parse_size(text: str | float, name: str = "max_memory") -> int:
     found = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)(?:e\+?(\d+))?\s*([kmgt]?)(i?)b?\s*",
                          str(text).lower(), re.ASCII)  # fmt: skip
     if not found or (found[4] and not found[3]):
-        raise ValueError(f"{name}={text!r} is not a size: write one such as '8GB' or '500MB'")
+        raise ArgumentError(
+            name, "is not a size", value=text, fix="write one such as '8GB' or '500MB'"
+        )
     factor = (_BINARY_UNITS if found[4] else _UNITS)[found[3]]
     size = float(found[1]) * 10.0 ** min(int(found[2] or 0), 30) * factor
     if size < 1:
-        raise ValueError(f"{name}={text!r} is no memory at all: write a size such as '8GB'")
+        raise ArgumentError(
+            name, "is not a positive size", value=text, fix="write one such as '8GB'"
+        )
     return int(size)
-
-
-def machine_memory() -> int:
-    """Bytes of memory that this process can have: the machine's, or its container's."""
-    sizes = []
-    try:
-        sizes.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (AttributeError, ValueError, OSError):
-        sizes.append(_UNKNOWN_MACHINE)
-    with suppress(OSError, ValueError):  # no container, or one without a limit
-        sizes.append(int(Path("/sys/fs/cgroup/memory.max").read_text()))
-    return min(size for size in sizes if size > 0)
 
 
 def _on_disk(path: Path) -> int:

@@ -2,6 +2,10 @@
 
 An mzML file says what a value means by accession numbers of the PSI-MS vocabulary. Of its
 thousands of terms a binned run needs the few below.
+
+Why not pyteomics: a run of 3,000 scans of 2,000 points (94 MB, packed with zlib) takes it 3.9 s of
+CPU time, and this file 2.5 s. It needs lxml, and pynumpress for MS-Numpress, and unpacks arrays to
+any size, where a small damaged file can fill the memory. Tests compare both, scan by scan.
 """
 
 import base64

@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from nmfmerge.arguments.errors import ABSENT, ArgumentError, Message, short
 from nmfmerge.datasets.base import Axis, Dataset
-from nmfmerge.formulas import unmark
 from nmfmerge.io.build import UNNAMED, named_axis
 from nmfmerge.io.errors import FormatError, ReadingWarning
+from nmfmerge.io.formulas import unmark
 from nmfmerge.io.memory import Memory, Metered
 
 _LINE = 100  # bytes of a line in memory, beside its letters
@@ -87,9 +88,11 @@ def check_names(value: Any) -> None:
     if isinstance(value, str | PathLike):
         return
     if np.ndim(value) != 1 or isinstance(value, bytes):
-        raise ValueError(
-            f"row_names or column_names is {value!r}: name a text file with one name a line, or "
-            "give a list of names"
+        raise ArgumentError(
+            "row_names",
+            "or {column_names} is {found}",
+            fix="name a text file with one name a line, or give a list of names",
+            found=short(value),
         )
 
 
@@ -102,15 +105,18 @@ class GivenNames:
     names : list of str
         The names.
     option : str
-        The option as it was typed, for messages.
+        The option that they came by, for messages.
+    value : optional
+        Its value, if that was a file.
     kind : str or None
-        What the names stand for, where the name of their file tells it.
+        The kind of the names, if the file name implies it.
     origin : str
         Where they are from, for the description of the data; empty for a list.
     """
 
     names: list[str]
     option: str
+    value: Any = ABSENT
     kind: str | None = None
     origin: str = ""
 
@@ -121,7 +127,7 @@ class GivenNames:
             return cls([str(name) for name in given], option)
         file = Path(fspath(given))
         origin = f"names of the {side} from {file.name}"
-        return cls(read_names(file, memory), f"{option}={str(given)!r}", kind_of(file), origin)
+        return cls(read_names(file, memory), option, str(given), kind_of(file), origin)
 
 
 def name_side(data: Dataset, side: str, given: GivenNames, path: Path) -> Dataset:
@@ -131,13 +137,19 @@ def name_side(data: Dataset, side: str, given: GivenNames, path: Path) -> Datase
     if n != wanted:
         title = n == wanted + 1
         fix = "remove its first line if that is a title" if title else "give one for each"
-        raise FormatError(f"{given.option} has {n} names where {path} has {wanted} {side}: {fix}")
+        raise ArgumentError(
+            given.option,
+            f"has {n} names where {{path}} has {wanted} {side}",
+            value=given.value,
+            fix=fix,
+            path=path,
+        )
     named: dict[str, Any] = {side: named_axis(given.kind or axis.name, given.names)}
     return replace(data, **named, description=joined(data.description, given.origin))
 
 
 def kind_of(file: Path) -> str | None:
-    """What the names in a file stand for, where the name of the file tells it."""
+    """The kind of the names in a file, if the file name implies it."""
     name = file.name.lower().removesuffix(".gz")
     for kind, (words, suffixes) in _BESIDE.items():
         if name.endswith(tuple(word + suffix for word in words for suffix in suffixes)):
@@ -170,15 +182,15 @@ def names_beside(path: Path, data: Dataset, memory: Memory, given: Collection[Pa
         ]
         if len(sides) == 1:
             axis: dict[str, Any] = {sides[0]: Axis(kind, np.array(names, dtype=np.str_))}
-            told = f"names of the {sides[0]} from {file.name}"
-            data = replace(data, **axis, description=joined(data.description, told))
+            origin = f"names of the {sides[0]} from {file.name}"
+            data = replace(data, **axis, description=joined(data.description, origin))
         else:
             _warn_left_out(path, file, len(names), data, bool(sides))
     return data
 
 
 def files_beside(path: Path) -> Iterator[tuple[str, Path]]:
-    """The files of names in the folder of a matrix, each with what its names stand for."""
+    """The files of names in the folder of a matrix, each with the kind of its names."""
     stem = path.name.removesuffix(".gz").rsplit(".", 1)[0]
     for kind, (words, suffixes) in _BESIDE.items():
         file = _first(path.parent, stem, words, suffixes)
@@ -187,7 +199,7 @@ def files_beside(path: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _first(folder: Path, stem: str, words: Sequence[str], suffixes: Sequence[str]) -> Path | None:
-    """The first file of names that is there; one that begins as the matrix does goes first."""
+    """The first file of names that exists; files with the prefix of the matrix come first."""
     for start in (f"{stem}_", f"{stem}-", f"{stem}.", ""):
         for word in words:
             for suffix in suffixes:
@@ -201,13 +213,22 @@ def _first(folder: Path, stem: str, words: Sequence[str], suffixes: Sequence[str
 def _warn_left_out(path: Path, file: Path, n: int, data: Dataset, both: bool) -> None:
     m, k = (len(axis.values) for axis in (data.rows, data.columns))
     fits = (
-        "which fits both sides: say which with row_names= or column_names="
+        "which fits both sides: say which with {row_names=} or {column_names=}"
         if both
         else "which fits no side that has no names yet: correct the file, or move it elsewhere"
     )
     warnings.warn(
-        f"{file} was left out: it has {n} names and {path} has {m} rows and {k} columns, {fits}",
-        ReadingWarning,
+        ReadingWarning(
+            Message(
+                "{file} was left out: it has {n} names and {path} has {m} rows and {k} columns, "
+                + fits,
+                file=file,
+                n=n,
+                path=path,
+                m=m,
+                k=k,
+            )
+        ),
         stacklevel=2,
     )
 

@@ -1,6 +1,6 @@
 """How a table writes numbers: with a decimal point or comma, and with or without thousands apart.
 
-Comes in: the cells of the first lines. Goes out: the one notation that all of them fit, or an error
+Input: the cells of the first lines. Output: the one notation that all of them fit, or an error
 where none or more than one does.
 """
 
@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from nmfmerge.arguments.errors import ArgumentError, Given, Message
 from nmfmerge.io.errors import FormatError
 
 _MISSING = {"", "na", "n/a", "nan", "null", "none", "-", "."}
@@ -34,7 +35,7 @@ class Notation:
         return float(re.sub(rf"[^\d{self.decimal}eE+-]", "", cell).replace(self.decimal, "."))
 
     def reads(self, cell: str) -> bool:
-        """Whether a cell has a number in this notation."""
+        """True if a cell has a number in this notation."""
         try:
             self.number(cell)
         except ValueError:
@@ -72,29 +73,29 @@ def _plain(cell: str) -> float:
 
 
 def is_number(cell: str) -> bool:
-    """Whether a cell has a number in any notation."""
+    """True if a cell has a number in any notation."""
     return any(notation.reads(cell) for notation in (PLAIN, POINT, COMMA))
 
 
 def is_quantity(cell: str) -> bool:
-    """Whether a cell is a number in any notation, or one with a sign such as percent."""
+    """True if a cell is a number in any notation, possibly with a sign such as percent."""
     return is_number(_SIGNS.sub("", cell))
 
 
 def is_missing(cell: str) -> bool:
-    """Whether a cell stands for a missing value."""
+    """True if a cell is a missing value."""
     return cell.strip().lower() in _MISSING
 
 
 def is_name(cell: str) -> bool:
-    """Whether a cell is neither a number nor a missing value."""
+    """True if a cell is neither a number nor a missing value."""
     return not is_number(cell) and not is_missing(cell)
 
 
 def check_decimal(value: Any) -> str:
     """Check the decimal sign, as `read` takes it."""
     if value not in (".", ","):
-        raise ValueError(f"decimal={value!r} is not a decimal sign: write '.' or ','")
+        raise ArgumentError("decimal", "is not a decimal sign", value=value, fix="write '.' or ','")
     return str(value)
 
 
@@ -128,8 +129,16 @@ def find_notation(path: Path, cells: Sequence[str], decimal: str | None) -> tupl
     cell = next((cell for cell in special if len({one.number(cell) for one in fitting}) > 1), None)
     if cell is not None:
         raise FormatError(
-            f"{path} has {cell!r}, which is {POINT.number(cell):.15g} or "
-            f"{COMMA.number(cell):.15g}: say which with decimal='.' or decimal=','"
+            Message(
+                "{path} has {cell}, which is {of_point} or {of_comma}: say which with {point} or "
+                "{comma}",
+                path=path,
+                cell=repr(cell),
+                of_point=f"{POINT.number(cell):.15g}",
+                of_comma=f"{COMMA.number(cell):.15g}",
+                point=Given("decimal", "."),
+                comma=Given("decimal", ","),
+            )
         )
     notation = fitting[0]
     return notation, f"numbers such as {special[0]!r} were read as {notation.number(special[0])!r}"

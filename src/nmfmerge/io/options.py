@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from nmfmerge.arguments.errors import ArgumentError, Given
 from nmfmerge.io.adjust import check_order, check_wavelengths, parse_shape
 from nmfmerge.io.channels import check_channel
 from nmfmerge.io.cubes import parse_pixel_axes
@@ -18,7 +19,7 @@ from nmfmerge.io.notation import check_decimal
 
 @dataclass(frozen=True)
 class Option:
-    """What one option of `read` takes; the bound is the least value, excluded where ``above``."""
+    """The allowed values of one option of `read`; ``above`` excludes the lower bound itself."""
 
     kind: type
     description: str
@@ -28,12 +29,12 @@ class Option:
     metavar: str | None = None  # what stands for the value in the help; "FILE" for a file
 
     def from_text(self, text: str) -> Any:
-        """A value as it is typed on the command line; files are found from any folder later."""
+        """A value as typed on the command line; paths become absolute."""
         return os.path.abspath(text) if self.metavar == "FILE" else self.kind(text)
 
     @property
     def expected(self) -> str:
-        """What a value must be, in words."""
+        """A description of the allowed values."""
         if self.check is not None:
             return "a name or a number"
         words = {bool: "True or False", str: "a name", int: "a whole number", float: "a number"}
@@ -41,7 +42,7 @@ class Option:
         return words[self.kind] + bound + ("" if self.low is None else f"{self.low:g}")
 
     def takes(self, value: Any) -> bool:
-        """Whether a value has the right type and range."""
+        """True if a value has the right type and range."""
         if self.check is not None:
             return not isinstance(value, bool | np.bool_)
         if self.kind in (bool, str):
@@ -162,9 +163,12 @@ def check_options(options: Mapping[str, Any], known: tuple[str, ...], format_nam
     """Check that a format takes these options with these values; None leaves an option out."""
     for name, value in options.items():
         if name not in known:
-            raise ValueError(
-                f"{name}={value!r} is not an option of the format {format_name!r}, which takes "
-                + ", ".join(known)
+            raise ArgumentError(
+                name,
+                "is not an option of the format {format}, which takes "
+                + ", ".join(f"{{{other}}}" for other in known),
+                value=value,
+                format=repr(format_name),
             )
         if value is None:
             continue
@@ -172,11 +176,16 @@ def check_options(options: Mapping[str, Any], known: tuple[str, ...], format_nam
         if option.check is not None and option.takes(value):
             option.check(value)
         elif not option.takes(value):
-            raise ValueError(
-                f"{name}={value!r} is not right for the format {format_name!r}: expected "
-                f"{option.expected}"
+            raise ArgumentError(
+                name,
+                "is not right for the format {format}",
+                value=value,
+                expected=option.expected,
+                format=repr(format_name),
             )
     for low, high in (("mz_min", "mz_max"), ("time_min", "time_max")):
         least, most = options.get(low), options.get(high)
         if least is not None and most is not None and least >= most:
-            raise ValueError(f"{low}={least!r} is not below {high}={most!r}: swap them")
+            raise ArgumentError(
+                low, "is not below {most}", value=least, fix="swap them", most=Given(high, most)
+            )

@@ -57,11 +57,9 @@ def _rows(table: Any, index: list[str]) -> Axis | None:
 
 
 def _numbers(path: Path, name: str, column: Any) -> np.ndarray:
-    if column.null_count:
-        raise FormatError(
-            f"{path} has {column.null_count} empty cell(s) in column {name!r}: fill or drop them"
-        )
-    values = column.to_numpy()
+    values = column.to_numpy()  # empty cells of numbers become NaN
+    if column.null_count and values.dtype.kind == "O" and str(column.type) != "string":
+        values = np.array([np.nan if cell is None else cell for cell in values.tolist()])
     if values.dtype.kind not in "fiub":
         raise FormatError(
             f"{path} has a column {name!r} of {column.type}, not of numbers: drop or convert it"

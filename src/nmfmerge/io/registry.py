@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from nmfmerge.arguments.errors import ArgumentError
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.io.adjust import ADJUSTMENTS, adjust
 from nmfmerge.io.arrays import read_npy, read_npz
@@ -159,20 +160,20 @@ def read(path: str | os.PathLike[str], **options: Any) -> Dataset:
     path : str or path
         A file, a Zarr store, a folder of 10x Genomics or a folder of images.
     **options
-        What the format takes: ``FORMATS[name].options``. All of them take ``transpose=True``,
-        which swaps rows and columns; then, for X as it is returned: ``rows`` and ``columns``, what
-        they are, such as "gene"; ``row_names`` and ``column_names``, files with one name a line,
-        or lists; ``image_shape``, height and width, where one side is pixels; ``wavelengths``, a
-        file or numbers, in ``wavelength_unit``; ``drop_zero_rows`` and ``drop_zero_columns``,
-        which leave out what is all zero; and ``max_memory``, such as ``"8GB"``: a file that needs
-        more is refused before the memory is taken. By default that is half of the machine's memory,
-        and 1 GB for a file that takes more than 1000 times its size on disk. None is the same as
-        leaving an option out.
+        The options of the format: ``FORMATS[name].options``. All formats accept ``transpose=True``,
+        which swaps rows and columns. These refer to the returned X: ``rows`` and ``columns``, the
+        kinds of its sides, such as "gene"; ``row_names`` and ``column_names``, files with one name
+        per line, or lists; ``image_shape``, height and width, if one side is pixels;
+        ``wavelengths``, a file or numbers, in ``wavelength_unit``; ``drop_zero_rows`` and
+        ``drop_zero_columns``, which drop all-zero rows and columns. ``max_memory``, such as
+        ``"8GB"``, rejects a file that needs more before the memory is allocated; the default is
+        half of the machine's memory, and 1 GB for a file that takes more than 1000 times its size
+        on disk. None is the same as omitting an option.
 
     Returns
     -------
     Dataset
-        X, dense or CSR, with what is known of its rows and columns; n_components is None.
+        X, dense or CSR, with its axes as far as the file has them; n_components is None.
 
     Raises
     ------
@@ -222,13 +223,13 @@ def find_format(path: Path) -> Format:
         raise FormatError(f"{path} has its header in {header}: name that file, and both are read")
     known = ", ".join(suffix for fmt in FORMATS.values() for suffix in fmt.suffixes)
     raise FormatError(
-        f"{path} has a suffix that is not known: save it in one of the formats {known}, or name a "
+        f"{path} has an unknown suffix: save it in one of the formats {known}, or name a "
         "folder of images"
     )
 
 
 def safely(fmt: Format, path: Path, reader: Callable[[], _Read]) -> _Read:
-    """Run a reader; its libraries stay silent, and only what the user should know is told."""
+    """Run a reader without the warnings of its libraries; pass on each `ReadingWarning`."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         data = _run(fmt, path, reader)
@@ -242,7 +243,7 @@ def _run(fmt: Format, path: Path, reader: Callable[[], _Read]) -> _Read:
     """Run a reader; what its libraries raise becomes one sentence."""
     try:
         return reader()
-    except (FormatError, PermissionError):
+    except (FormatError, ArgumentError, PermissionError):
         raise
     except MemoryError as error:
         raise FormatError(

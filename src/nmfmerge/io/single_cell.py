@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from nmfmerge.arguments.errors import Given, Message
 from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.io.build import build
 from nmfmerge.io.errors import FormatError, library
@@ -31,10 +32,14 @@ def read_h5ad(path: Path, memory: Memory, layer: str | None = None) -> Dataset:
         if X is None:
             raise _no_X(path, file)
     if layer is None and others and is_negative(X):
-        where = f"layer={others[0]!r}" + "".join(f" or {name!r}" for name in others[1:])
         raise FormatError(
-            f"X of {path} has negative values, as after sc.pp.scale, and NMF needs nonnegative "
-            f"ones: read the counts, or their logarithms, with {where}"
+            Message(
+                "X of {path} has negative values, as after sc.pp.scale, and NMF needs nonnegative "
+                "ones: read the counts, or their logarithms, with {first}{others}",
+                path=path,
+                first=Given("layer", others[0]),
+                others="".join(f" or {name!r}" for name in others[1:]),
+            )
         )
     return build(path, X, cells, genes, memory=memory)
 
@@ -61,7 +66,7 @@ def names_of(file: Any, place: str) -> tuple[Axis, Axis]:
 
 
 def is_negative(X: Any) -> bool:
-    """Whether a matrix, dense or sparse, has negative values."""
+    """True if a matrix, dense or sparse, has negative values."""
     values = X.data if sp.issparse(X) else np.asarray(X)
     return bool(values.dtype.kind in "fi" and values.size and (values < 0).any())
 
@@ -72,7 +77,7 @@ def _genes_of(place: str) -> str:
 
 
 def _layers(file: Any) -> list[str]:
-    """What ``layer`` can name: the layers, and .raw by the name of raw."""
+    """The allowed values of ``layer``: the layers, and "raw" for .raw."""
     layers = set(file.get("layers", ()))
     has_raw = RAW in file and {"X", "var"} <= set(file[RAW])
     return sorted(layers | {RAW} if has_raw else layers)
@@ -80,7 +85,13 @@ def _layers(file: Any) -> list[str]:
 
 def _no_X(path: Path, file: Any) -> FormatError:
     known = ", ".join(_layers(file)) or "none"
-    return FormatError(f"{path} has no X: choose one of its layers ({known}) with layer=")
+    return FormatError(
+        Message(
+            "{path} has no X: choose one of its layers ({known}) with {layer=}",
+            path=path,
+            known=known,
+        )
+    )
 
 
 def _index(frame: Any, read_elem: Callable[[Any], Any]) -> np.ndarray:

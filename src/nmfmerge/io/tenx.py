@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from nmfmerge.arguments.errors import Given, Message
 from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.io.build import build, choose
 from nmfmerge.io.errors import FormatError, ReadingWarning, library
@@ -25,7 +26,7 @@ _PARTS = {"barcodes", "data", "indices", "indptr", "shape"}
 
 
 def is_10x(path: Path) -> bool:
-    """Whether a folder is of Cell Ranger."""
+    """True if a folder was written by Cell Ranger."""
     return _file(path, "matrix.mtx") is not None
 
 
@@ -58,7 +59,11 @@ def read_h5(
             return _read_counts(path, file, chosen, feature_type, memory)
     if feature_type is not None:
         raise FormatError(
-            f"{path} holds no counts of 10x Genomics: leave out feature_type={feature_type!r}"
+            Message(
+                "{path} holds no counts of 10x Genomics: leave out {given}",
+                path=path,
+                given=Given("feature_type", feature_type),
+            )
         )
     return read_hdf5(path, memory, variable, pixel_axes)
 
@@ -108,7 +113,7 @@ def _cells_by_genes(
             f"{path} has {X.shape[0]} cells and {X.shape[1]} features with {len(cells)} barcodes "
             f"and {len(symbols)} names: copy all of its files again"
         )
-    kept, told = _chosen(path, np.array(types), feature_type)
+    kept, note = _chosen(path, np.array(types), feature_type)
     if not kept.all():
         X = X[:, np.flatnonzero(kept)]
     genes = make_unique(np.array(symbols, dtype=object)[kept].tolist())
@@ -118,33 +123,43 @@ def _cells_by_genes(
         Axis("cell", np.array(cells, dtype=np.str_)),
         Axis("gene", np.array(genes, dtype=np.str_)),
         memory=memory,
-        description=told,
+        description=note,
     )
 
 
 def _chosen(path: Path, types: np.ndarray, feature_type: str | None) -> tuple[np.ndarray, str]:
-    """Which features are kept, and what is told of those that are not."""
+    """A mask of the features that are kept, and a note on those that are not."""
     found = sorted(set(types.tolist()))
     if feature_type == "all" or (feature_type is None and _GENES not in found):
         return np.ones(len(types), dtype=bool), ""
     kept = types == (feature_type or _GENES)
     if not kept.any():
         raise FormatError(
-            f"{path} has no features of feature_type={feature_type!r}: choose one of "
-            f"{', '.join(found)}, or all"
+            Message(
+                "{path} has no features of {given}: choose one of {found}, or all",
+                path=path,
+                given=Given("feature_type", feature_type),
+                found=", ".join(found),
+            )
         )
     others = [name for name in found if name != (feature_type or _GENES)]
     if not others:
         return kept, ""
-    told = f"{int((~kept).sum())} features that are {' or '.join(others)} were left out"
+    note = f"{int((~kept).sum())} features that are {' or '.join(others)} were left out"
     if feature_type is None:
         warnings.warn(
-            f"{path}: {told}; choose them with feature_type={others[0]!r}, or keep them with "
-            "feature_type='all'",
-            ReadingWarning,
+            ReadingWarning(
+                Message(
+                    "{path}: {note}; choose them with {first}, or keep them with {all}",
+                    path=path,
+                    note=note,
+                    first=Given("feature_type", others[0]),
+                    all=Given("feature_type", "all"),
+                )
+            ),
             stacklevel=2,
         )
-    return kept, told
+    return kept, note
 
 
 def _file(folder: Path, *names: str) -> Path | None:

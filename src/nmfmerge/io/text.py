@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from nmfmerge.arguments.errors import Given, Message
 from nmfmerge.datasets.base import Axis, Dataset
-from nmfmerge.formulas import unmark
 from nmfmerge.io.build import build, named_axis
 from nmfmerge.io.errors import FormatError
+from nmfmerge.io.formulas import unmark
 from nmfmerge.io.memory import Memory, Metered
 from nmfmerge.io.notation import (
     Notation,
@@ -115,26 +116,33 @@ def _row(path: Path, number: int, cells: list[str], named: bool, notation: Notat
     except ValueError:
         row = np.array([np.nan])
     if "_" in "".join(numbers) or not (row == row).all():  # Python allows 1_000, NaN is not NaN
-        wrong = (k for k, cell in enumerate(cells) if k >= named and not notation.reads(cell))
-        at = next(wrong, int(named))
-        raise FormatError(_bad_cell(path, number, at + 1, cells[at]))
+        for at, cell in enumerate(numbers, int(named)):
+            if not (notation.reads(cell) or is_missing(cell)):
+                raise FormatError(_bad_cell(path, number, at + 1, cell))
+        row = np.array([np.nan if is_missing(cell) else convert(cell) for cell in numbers])
     return row
 
 
-def _bad_cell(path: Path, number: int, column: int, cell: str) -> str:
-    where = f"{path}, line {number}, column {column}:"
-    if not cell.strip():
-        return f"{where} the cell is empty; fill it with a number"
-    if is_missing(cell):
-        return f"{where} {cell!r} is a missing value; fill it with a number"
+def _bad_cell(path: Path, number: int, column: int, cell: str) -> Message:
+    def message(template: str) -> Message:
+        return Message(
+            "{path}, line {number}, column {column}: " + template,
+            path=path,
+            number=number,
+            column=column,
+            cell=repr(cell[:40]),
+            point=Given("decimal", "."),
+            comma=Given("decimal", ","),
+        )
+
     fix = "write a number, or drop what is not data"
     if is_number(cell):
-        fix = "write all numbers alike, or give the decimal sign with decimal=',' or decimal='.'"
+        fix = "write all numbers alike, or give the decimal sign with {comma} or {point}"
     elif is_quantity(cell):
         fix = "write digits and a decimal point only"
         if column == 1:
             fix += ", or leave the cell of the header above it empty if this column names the rows"
-    return f"{where} {cell[:40]!r} is not a number; {fix}"
+    return message("{cell} is not a number; " + fix)
 
 
 def _has_header(sample: list[Line]) -> bool:
@@ -188,7 +196,7 @@ def _delimiter(path: Path, text: TextIOWrapper) -> str:
 
 
 def _splits(lines: list[str], delimiter: str) -> bool:
-    """Whether each of the lines has more than one cell."""
+    """True if each of the lines has more than one cell."""
     try:
         return min((len(row) for row in csv.reader(lines, delimiter=delimiter)), default=0) > 1
     except csv.Error:  # a cell is longer than cells can be: the line has another delimiter

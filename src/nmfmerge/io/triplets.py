@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
+from nmfmerge.arguments.errors import Given, Message
 from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.io.build import build, named_axis
 from nmfmerge.io.errors import FormatError
@@ -33,8 +34,13 @@ def read_triplets(
     number, first = next(lines, (0, []))
     if len(first) < 3:
         raise FormatError(
-            f"{path} has {len(first)} cells in its first line: a table for triplets=True has a "
-            "row, a column and a value in each line"
+            Message(
+                "{path} has {n} cells in its first line: a table for {triplets} has a row, a "
+                "column and a value in each line",
+                path=path,
+                n=len(first),
+                triplets=Given("triplets", True),
+            )
         )
     if header is None:
         header = not is_number(first[2])

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from nmfmerge.arguments.errors import Given, Message
 from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.io.build import build, choose
 from nmfmerge.io.errors import FormatError, library
@@ -17,7 +18,7 @@ _NUMBERS, _TEXT = "fiubc", "UT"  # kinds of dtypes; objects are not read
 
 
 def is_zarr(path: Path) -> bool:
-    """Whether a folder is a Zarr store, by its name or by its metadata."""
+    """True if a folder is a Zarr store, by its name or by its metadata."""
     marks = (".zarray", ".zgroup", "zarr.json")
     return path.name.lower().endswith(".zarr") or any((path / mark).is_file() for mark in marks)
 
@@ -50,7 +51,13 @@ def open_array(path: Path, variable: str | None) -> Found:
     store = zarr.open(str(path), mode="r")
     if not hasattr(store, "arrays"):
         if variable is not None:
-            raise FormatError(f"{path} holds one array: leave out variable={variable!r}")
+            raise FormatError(
+                Message(
+                    "{path} holds one array: leave out {given}",
+                    path=path,
+                    given=Given("variable", variable),
+                )
+            )
         return Found("", store)
     arrays = _arrays(store)
     coordinates = {name: one for name, one in arrays.items() if len(_dimensions(one)) == 1}
@@ -63,7 +70,7 @@ def open_array(path: Path, variable: str | None) -> Found:
 
 
 def axes_of(path: Path, found: Found, memory: Memory) -> list[Axis | None]:
-    """What the rows and columns of an array are, where it has names of dimensions."""
+    """The kinds of the rows and columns of an array, if its dimensions have names."""
     dimensions = _dimensions(found.array)
     if len(dimensions) != 2:
         return [None, None]

@@ -1,13 +1,13 @@
 """Two solutions matched one to one: how alike the pairs are, and the pairs over each other."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 
 from nmfmerge.datasets.base import Dataset
-from nmfmerge.metrics import match_components, shares
+from nmfmerge.metrics import match_components
 from nmfmerge.plot.side import Side, sides
 from nmfmerge.plot.style import (
     BLUE,
@@ -20,12 +20,16 @@ from nmfmerge.plot.style import (
     tidy,
     words,
 )
-from nmfmerge.result import Factorization
+
+if TYPE_CHECKING:
+    from nmfmerge.results.factorization import Factorization
 
 MOST = 12
 
 
-def comparison(first: Factorization, second: Factorization, data: Dataset | None = None) -> Figure:
+def comparison(
+    first: "Factorization", second: "Factorization", data: Dataset | None = None
+) -> Figure:
     """Draw two solutions of the same data and rank beside each other.
 
     Parameters
@@ -51,7 +55,7 @@ def comparison(first: Factorization, second: Factorization, data: Dataset | None
         return words("There are no components to compare.")
     left, right = sides(first, data)
     order, cosine = match_components(first.W, second.W)
-    by_share = np.argsort(-shares(first.W, first.H), kind="stable")
+    by_share = np.argsort(-first.shares(), kind="stable")
     shown = _least_alike(cosine, by_share)
     height = max(left.height, right.height) * (1.5 if len(shown) <= 4 else 1.1)
     figure = new_figure(2.4 + 0.7 + height * len(shown))
@@ -73,8 +77,8 @@ def _least_alike(cosine: np.ndarray, by_share: np.ndarray) -> np.ndarray:
 
 def _draw_cosines(
     figure: SubFigure,
-    first: Factorization,
-    second: Factorization,
+    first: "Factorization",
+    second: "Factorization",
     order: np.ndarray,
     cosine: np.ndarray,
     by_share: np.ndarray,
@@ -102,8 +106,8 @@ def _cosines(A: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 def _draw_pairs(
     figure: SubFigure,
-    first: Factorization,
-    second: Factorization,
+    first: "Factorization",
+    second: "Factorization",
     order: np.ndarray,
     shown: np.ndarray,
     both: tuple[Side, Side],
@@ -123,7 +127,7 @@ def _draw_pairs(
     _explain(figure, first.n_components, len(shown), any(s.kind == "picture" for s in both))
 
 
-def _unit_W(result: Factorization) -> tuple[np.ndarray, np.ndarray]:
+def _unit_W(result: "Factorization") -> tuple[np.ndarray, np.ndarray]:
     """Factors with columns of W of unit norm, the scale in H."""
     norm = np.linalg.norm(result.W.astype(np.float64), axis=0)
     return result.W / np.where(norm > 0, norm, 1), result.H * norm[:, None]

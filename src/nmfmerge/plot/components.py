@@ -1,13 +1,14 @@
 """Each component: its column of W beside its row of H, the largest share of the fit first."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from nmfmerge.arguments.errors import ArgumentError
 from nmfmerge.datasets.base import Dataset
-from nmfmerge.metrics import shares
 from nmfmerge.plot.rows import draw_rows
 from nmfmerge.plot.side import Side, sides
 from nmfmerge.plot.style import (
@@ -17,12 +18,14 @@ from nmfmerge.plot.style import (
     SMALL,
     TEXT,
     new_figure,
-    percent,
     remark,
+    share_text,
     shortened,
     words,
 )
-from nmfmerge.result import Factorization
+
+if TYPE_CHECKING:
+    from nmfmerge.results.factorization import Factorization
 
 MOST = 24
 _TOTAL = 6.4  # inches for the two drawings
@@ -30,7 +33,7 @@ _NARROW = 0.01  # of the largest value: a spread that cannot be seen
 
 
 def components(
-    result: Factorization, data: Dataset | None = None, *, which: Sequence[int] | None = None
+    result: "Factorization", data: Dataset | None = None, *, which: Sequence[int] | None = None
 ) -> Figure:
     """Draw components: columns of W on the left, rows of H on the right.
 
@@ -54,7 +57,7 @@ def components(
     """
     result = result.numpy()
     left, right = sides(result, data)
-    share = shares(result.W, result.H)
+    share = result.shares()
     shown = selected(share, which, MOST)
     if len(shown) == 0:
         return words("There are no components to draw.")
@@ -78,7 +81,7 @@ def components(
     draw_rows(right, axes[1], numbers, H, CRIMSON, spreads[1])
     for i, (k, name) in enumerate(zip(shown, names, strict=True)):
         axes[0].text(
-            -(0.08 + _names(left)) / _wide(axes[0]), -i - 0.5, f"{name}\n{percent(share[k])}",
+            -(0.08 + _names(left)) / _wide(axes[0]), -i - 0.5, f"{name}\n{share_text(share[k])}",
             transform=axes[0].get_yaxis_transform(), ha="right", va="center", fontsize=SMALL,
             color=INK, gid="name",
         )  # fmt: skip
@@ -106,13 +109,16 @@ def _wide(ax: Axes) -> float:
 
 
 def selected(share: np.ndarray, which: Sequence[int] | None, most: int) -> np.ndarray:
-    """Components to draw: those asked for, or those with the largest share."""
+    """Components to draw: the requested ones, or those with the largest share."""
     if which is None:
         return np.argsort(-share, kind="stable")[:most]
     chosen = np.asarray(which, dtype=np.intp).reshape(-1)
     if len(chosen) and not (chosen.min() >= 0 and chosen.max() < len(share)):
-        raise ValueError(
-            f"which={list(which)!r}: expected columns of W, counted from 0 to {len(share) - 1}"
+        raise ArgumentError(
+            "which",
+            "is out of range",
+            value=list(which),
+            expected=f"columns of W, counted from 0 to {len(share) - 1}",
         )
     return chosen
 
@@ -132,7 +138,7 @@ def _missing(share: np.ndarray, shown: np.ndarray, which: Sequence[int] | None) 
     missing = len(share) - len(shown)
     if which is not None or missing <= 0:
         return []
-    rest = percent(max(0.0, 100 - float(share[shown].sum())))
+    rest = share_text(max(0.0, 100 - float(share[shown].sum())))
     return [
         f"The {len(shown)} components with the largest share; {missing} more are not shown "
         f"({rest} of the fit together)."
@@ -140,9 +146,9 @@ def _missing(share: np.ndarray, shown: np.ndarray, which: Sequence[int] | None) 
 
 
 def _of_spread(
-    result: Factorization, shown: np.ndarray, both: tuple[Side, Side]
+    result: "Factorization", shown: np.ndarray, both: tuple[Side, Side]
 ) -> list[str]:  # fmt: skip
-    """What the bands are; nothing where there are none."""
+    """The meaning of the bands; empty if there are none."""
     marks = [{"line": "Bands", "bars": "Whiskers"}[s.kind] for s in both if s.kind != "picture"]
     if result.spread is None or not marks:
         return []

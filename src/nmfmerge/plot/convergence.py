@@ -1,6 +1,7 @@
 """How a run went: fitting error and step against time, stage by stage."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -8,29 +9,32 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from nmfmerge.plot.style import CRIMSON, INK, SMALL, logarithmic, new_figure, tidy, words
-from nmfmerge.result import Factorization, Stage
+from nmfmerge.solvers.history import StageName
+
+if TYPE_CHECKING:
+    from nmfmerge.results.factorization import Factorization, Stage
 
 _COLOURS = {
-    "initial": "#c9d6e4",
-    "recover": "#e69138",
-    "overcomplete": "#f3d9dd",
-    "merge": "#262626",
-    "final": "#cfe3d4",
+    StageName.INITIAL: "#c9d6e4",
+    StageName.RECOVER: "#e69138",
+    StageName.OVERCOMPLETE: "#f3d9dd",
+    StageName.MERGE: "#262626",
+    StageName.FINAL: "#cfe3d4",
 }
 
 
 @dataclass(frozen=True)
-class Span:
+class StageTime:
     """A stage and when it ran, in seconds since the run began."""
 
-    stage: Stage
+    stage: "Stage"
     begin: float
     end: float
 
 
-def spans(result: Factorization) -> list[Span]:
+def spans(result: "Factorization") -> list[StageTime]:
     """When each stage ran: its history knows, or else it followed the one before at once."""
-    out: list[Span] = []
+    out: list[StageTime] = []
     now = 0.0
     for stage in result.stages:
         if stage.history is not None and len(stage.history.seconds):
@@ -38,19 +42,19 @@ def spans(result: Factorization) -> list[Span]:
             begin = max(now, end - stage.seconds)
         else:
             begin, end = now, now + stage.seconds
-        out.append(Span(stage, begin, end))
+        out.append(StageTime(stage, begin, end))
         now = end
     return out
 
 
-def convergence(result: Factorization) -> Figure:
+def convergence(result: "Factorization") -> Figure:
     """Draw the fitting error, where it is known, and the step, against time.
 
     Parameters
     ----------
     result : Factorization
         The run. Fitting errors are known at the end of each stage, and after each iteration
-        whose callback asked for them.
+        whose callback read them.
 
     Returns
     -------
@@ -78,7 +82,7 @@ def convergence(result: Factorization) -> Figure:
     return figure
 
 
-def _draw_errors(ax: Axes, times: list[Span]) -> None:
+def _draw_errors(ax: Axes, times: list[StageTime]) -> None:
     known: list[float] = []
     for span in times:
         history = span.stage.history
@@ -87,7 +91,7 @@ def _draw_errors(ax: Axes, times: list[Span]) -> None:
             ax.plot(history.seconds[finite], history.fitting_error[finite], color=CRIMSON, lw=1.2)
             known.extend(history.fitting_error[finite])
     # The legend has the error of the start; a random one, of some 1000 %, would hide all others.
-    fitted = [span for span in times if span.stage.name != "start"]
+    fitted = [span for span in times if span.stage.name != StageName.START]
     ends = np.array([span.end for span in fitted])
     errors = np.array([span.stage.fitting_error for span in fitted])
     finite = np.isfinite(errors)
@@ -106,7 +110,7 @@ def _choose_scale(ax: Axes, values: np.ndarray) -> None:
         ax.set_ylim(0, 1.15 * values.max(initial=0) or 1.0)
 
 
-def _draw_steps(ax: Axes, times: list[Span]) -> None:
+def _draw_steps(ax: Axes, times: list[StageTime]) -> None:
     steps: list[float] = []
     for span in times:
         history = span.stage.history
@@ -121,7 +125,7 @@ def _draw_steps(ax: Axes, times: list[Span]) -> None:
     ax.set_ylabel("step (relative)")
 
 
-def _shade(ax: Axes, times: list[Span], last: float) -> None:
+def _shade(ax: Axes, times: list[StageTime], last: float) -> None:
     for span in times:
         colour = _COLOURS.get(span.stage.name, "#dddddd")
         if span.end - span.begin > 0.004 * last:
@@ -131,6 +135,6 @@ def _shade(ax: Axes, times: list[Span], last: float) -> None:
             ax.axvline(span.end, color=colour, lw=1.4, zorder=0, gid=f"stage {span.stage.name}")
 
 
-def _handle(stage: Stage) -> Patch:
+def _handle(stage: "Stage") -> Patch:
     label = f"{stage.name}, r = {stage.n_components}: {stage.fitting_error:.4g} %"
     return Patch(color=_COLOURS.get(stage.name, "#dddddd"), label=label)

@@ -1,12 +1,12 @@
 """Components of images as pictures: a grid of maps, drawn large."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from nmfmerge.datasets.base import Dataset
-from nmfmerge.metrics import shares
 from nmfmerge.plot.components import selected
 from nmfmerge.plot.rows import place_map
 from nmfmerge.plot.side import sides
@@ -16,19 +16,21 @@ from nmfmerge.plot.style import (
     WIDTH,
     new_figure,
     no_spines,
-    percent,
     remark,
+    share_text,
     shortened,
     words,
 )
-from nmfmerge.result import Factorization
+
+if TYPE_CHECKING:
+    from nmfmerge.results.factorization import Factorization
 
 MOST = 36
 _ABOVE, _BELOW, _GAP = 0.26, 0.32, 0.08  # inches: name of a map, note, between maps
 
 
 def maps(
-    result: Factorization, data: Dataset | None = None, *, which: Sequence[int] | None = None
+    result: "Factorization", data: Dataset | None = None, *, which: Sequence[int] | None = None
 ) -> Figure:
     """Draw each component of images or of a movie as a map.
 
@@ -55,14 +57,14 @@ def maps(
             "data has neither rows nor columns that are pixels of an image (an axis named 'pixel' "
             "and image_shape); draw it with plot.components"
         )
-    share = shares(result.W, result.H)
+    share = result.shares()
     shown = selected(share, which, MOST)
     if len(shown) == 0:
         return words("There are no components to draw.")
     fold, F = (left.fold, result.W.T) if left.fold is not None else (right.fold, result.H)
     assert fold is not None
     pictures = [fold(F[k].astype(np.float64)) for k in shown]
-    return _grid(pictures, [f"{shortened(result.label(k))}, {percent(share[k])}" for k in shown],
+    return _grid(pictures, [f"{shortened(result.label(k))}, {share_text(share[k])}" for k in shown],
                  len(share) - len(shown) if which is None else 0)  # fmt: skip
 
 

@@ -1,11 +1,14 @@
-"""What was merged: the dendrogram, and the penalty of each merge, done and still possible."""
+"""The merges: the dendrogram, and the penalty of each merge, done and still possible."""
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from nmfmerge.merge import MergeTree
+from nmfmerge.losses import LOSSES
+from nmfmerge.losses.merging import MergeTree
 from nmfmerge.metrics import next_merges
 from nmfmerge.plot.style import (
     CRIMSON,
@@ -18,12 +21,14 @@ from nmfmerge.plot.style import (
     tidy,
     words,
 )
-from nmfmerge.result import Factorization
+
+if TYPE_CHECKING:
+    from nmfmerge.results.factorization import Factorization
 
 _ZERO = 1e-14  # percent; below, a penalty is rounding
 
 
-def merges(result: Factorization) -> Figure:
+def merges(result: "Factorization") -> Figure:
     """Draw the dendrogram of the merges beside the curve of their penalties.
 
     Parameters
@@ -42,7 +47,7 @@ def merges(result: Factorization) -> Figure:
     tree = result.merges
     if tree is None or len(tree.pairs) == 0:
         return words("No components were merged in this run.")
-    size2 = result.model_norm2 or 1.0
+    size2 = result.penalty_size or 1.0
     if not (np.isfinite(size2) and np.isfinite(tree.penalties).all()):
         return words("The penalties of these merges are too large for numbers.")
     leaves = [leaf for leaf in leaf_order(tree) if leaf in tree.pairs]
@@ -59,7 +64,7 @@ def merges(result: Factorization) -> Figure:
     return figure
 
 
-def leaf_names(result: Factorization) -> list[str]:
+def leaf_names(result: "Factorization") -> list[str]:
     """Names of the components before the merges: 1, 2, … and, recovered ones, +1, +2, …."""
     assert result.merges is not None
     n_old = result.merges.n_leaves - len(result.generalized_singular_values)
@@ -79,7 +84,7 @@ def leaf_order(tree: MergeTree) -> list[int]:
     return order
 
 
-def _draw_tree(ax: Axes, result: Factorization, leaves: list[int], size2: float) -> None:
+def _draw_tree(ax: Axes, result: "Factorization", leaves: list[int], size2: float) -> None:
     """Brackets from leaves, on the left, to the merged components."""
     tree, names = result.merges, leaf_names(result)
     assert tree is not None
@@ -101,16 +106,16 @@ def _draw_tree(ax: Axes, result: Factorization, leaves: list[int], size2: float)
                         color=INK)  # fmt: skip
     top = float(percent.max(initial=0)) or 1.0
     ax.set(xlim=(0, 1.45 * top), ylim=(len(leaves) - 0.4, -0.6))
-    ax.set(xlabel="change of WH (% of its norm)", ylabel="component before merging")
+    ax.set(xlabel=f"change of WH ({result.words.change})", ylabel="component before merging")
     ax.set_yticks(np.arange(len(leaves)), [names[leaf] for leaf in leaves])
     ax.set_title("what was merged")
     tidy(ax)
     ax.tick_params(axis="y", labelsize=SMALL if len(leaves) <= 40 else 6)
 
 
-def _draw_penalties(ax: Axes, tree: MergeTree, result: Factorization, size2: float) -> None:
+def _draw_penalties(ax: Axes, tree: MergeTree, result: "Factorization", size2: float) -> None:
     done = 100 * tree.penalties / size2
-    coming = 100 * next_merges(result.W, result.H).penalties / size2
+    coming = 100 * next_merges(result.W, result.H, beta_loss=result.loss).penalties / size2
     floor = _floor(np.concatenate([done, coming]))
     n_done = tree.n_leaves - 1 - np.arange(len(done))
     n_coming = result.n_components - 1 - np.arange(len(coming))
@@ -120,9 +125,10 @@ def _draw_penalties(ax: Axes, tree: MergeTree, result: Factorization, size2: flo
     if floor > 0:
         high = float(max(done.max(initial=floor), coming.max(initial=floor)))
         logarithmic(ax, "y", floor, high)
-    if 0 < result.fitting_error < np.inf and result.fitting_error > floor:
-        ax.axhline(result.fitting_error, color=INK, lw=0.9, ls="--", label="fitting error")
-    ax.set(xlabel="components after the merge", ylabel="penalty (% of ‖WH‖²)")
+    error = LOSSES[result.loss].level(result.fitting_error, result.objective, size2)
+    if 0 < error < np.inf and error > floor:
+        ax.axhline(error, color=INK, lw=0.9, ls="--", label=result.words.level)
+    ax.set(xlabel="components after the merge", ylabel=f"penalty (% of {result.words.whole})")
     ax.set_title("what it cost")
     ax.invert_xaxis()
     ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))

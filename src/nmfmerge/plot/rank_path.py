@@ -1,11 +1,12 @@
 """A path through all ranks: what the rank is judged by, with the assessed rank marked."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from nmfmerge.assessment import STABLE, STRUCTURED, Assessment, Finding
 from nmfmerge.plot.style import (
     BLUE,
     CRIMSON,
@@ -17,13 +18,15 @@ from nmfmerge.plot.style import (
     remark,
     tidy,
 )
-from nmfmerge.result_path import RankPath
+
+if TYPE_CHECKING:
+    from nmfmerge.results.assessment import Assessment
+    from nmfmerge.results.rank_path import RankPath
 
 _PANEL = 1.75  # inches
-_THRESHOLDS = {"structure left": STRUCTURED, "stability": STABLE}  # dotted lines
 
 
-def rank_path(path: RankPath, rank: int | None = None) -> Figure:
+def rank_path(path: "RankPath", rank: int | None = None) -> Figure:
     """Draw what speaks for each rank.
 
     Parameters
@@ -36,9 +39,9 @@ def rank_path(path: RankPath, rank: int | None = None) -> Figure:
     Returns
     -------
     Figure
-        Fitting error and merge penalty on logarithmic scales, structure of the residual and
-        stability where they were measured; a vertical line at the rank of the assessment, or a band
-        over its range.
+        Fitting error and merge penalty on logarithmic scales, structure of the residual, stability
+        and held-out error where they were measured; a vertical line at the rank of the assessment,
+        or a band over its range.
     """
     curves = [("fitting error (%)", path.fitting_errors, CRIMSON, "o")]
     curves.append(("merge penalty (%)", path.penalties, BLUE, "s"))
@@ -46,15 +49,20 @@ def rank_path(path: RankPath, rank: int | None = None) -> Figure:
         curves.append(("structure left", path.structure, GREEN, "^"))
     if not np.isnan(path.stability).all():
         curves.append(("stability", path.stability, ORANGE, "D"))
-    assessment = path.assess()
+    if not np.isnan(path.held_out).all():
+        curves.append(("held-out error (%)", path.held_out, CRIMSON, "v"))
+    assessment, limits = path.assess(), path.evidence().thresholds
+    thresholds = {"structure left": limits["structure"], "stability": limits["stability"]}
     figure = new_figure(0.95 + _PANEL * len(curves), margins=(0.75, 0.15, 0.75, 0.25))
     axes = figure.subplots(len(curves), 1, sharex=True, squeeze=False)[:, 0]
     for ax, (label, values, colour, marker) in zip(axes, curves, strict=True):
-        _mark(ax, assessment)
+        mark_assessed(ax, assessment)
         _draw_curve(ax, path.ranks, values, colour, marker, rank)
         ax.set_ylabel(label)
-        if label in _THRESHOLDS:
-            ax.axhline(_THRESHOLDS[label], color=GREY, lw=0.9, ls=":", zorder=0)
+        if label == "held-out error (%)":
+            ax.errorbar(path.ranks, values, path.held_out_error, fmt="none", ecolor=colour, lw=1.1)
+        if label in thresholds:
+            ax.axhline(thresholds[label], color=GREY, lw=0.9, ls=":", zorder=0)
         if label == "stability":
             ax.set_ylim(0, 1.12)
         else:
@@ -85,22 +93,22 @@ def _logarithmic(ax: Axes, values: np.ndarray) -> None:
         ax.set_ylim(drawn.min() / 1.6, drawn.max() * 1.6)
 
 
-def _mark(ax: Axes, assessment: Assessment) -> None:
+def mark_assessed(ax: Axes, assessment: "Assessment") -> None:
     """Mark the rank of the assessment, or its range."""
     low, rank, high = assessment.low, assessment.rank, assessment.high
     if low is None or rank is None or high is None:
         return
-    if assessment.finding is Finding.RANGE:
+    if assessment.finding == "range":
         ax.axvspan(low - 0.3, high + 0.3, color=GREY, alpha=0.2, lw=0, zorder=0, gid="assessed")
     else:
         ax.axvline(rank, color=GREY, lw=1.4, zorder=0, gid="assessed")
 
 
-def _note(assessment: Assessment, path: RankPath, rank: int | None) -> str:
+def _note(assessment: "Assessment", path: "RankPath", rank: int | None) -> str:
     sure = f"{assessment.confidence} confidence"
     if assessment.low is None:
         note = "No rank stands out."
-    elif assessment.finding is Finding.RANGE:
+    elif assessment.finding == "range":
         note = f"Band: ranks {assessment.low} to {assessment.high} ({sure})."
     else:
         note = f"Line: rank {assessment.rank} ({sure})."

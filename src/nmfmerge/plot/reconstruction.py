@@ -1,6 +1,6 @@
 """X, WH and what is left, side by side; of pictures, their means."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -9,11 +9,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from nmfmerge.datasets.base import Dataset
-from nmfmerge.plot.blocks import averaged
+from nmfmerge.drawing.blocks import averaged
 from nmfmerge.plot.ruler import Ruler, ruler
 from nmfmerge.plot.side import MAP, Side, sides
 from nmfmerge.plot.style import SMALL, how_many, new_figure, no_spines, remark, tick_text, tidy
-from nmfmerge.result import Factorization
+
+if TYPE_CHECKING:
+    from nmfmerge.results.factorization import Factorization
 
 MOST = 600
 FROM_WHITE = LinearSegmentedColormap.from_list(
@@ -24,7 +26,7 @@ _QUIET = 60.0  # decibels below the loudest: the end of the scale
 _BRIGHT = 0.998  # of the pixels that are not zero lie within the scale of a picture mostly white
 
 
-def reconstruction(result: Factorization, data: Dataset) -> Figure:
+def reconstruction(result: "Factorization", data: Dataset) -> Figure:
     """Draw X and WH on one colour scale, and the residual X − WH on a diverging one.
 
     Parameters
@@ -121,7 +123,7 @@ def _compared(most: float, top: float | None) -> str:
     return f"ends: ±{share:.2g} % of the left scale"
 
 
-def _means(result: Factorization, data: Dataset, left: Side, right: Side) -> Figure:
+def _means(result: "Factorization", data: Dataset, left: Side, right: Side) -> Figure:
     """The mean image of X, of WH and of the residual."""
     if left.fold is not None:
         fold, X = left.fold, np.asarray(data.X.mean(axis=1)).reshape(-1)

@@ -10,8 +10,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 
-from nmfmerge.plot.outline import outlines
-from nmfmerge.plot.peaks import labelled_peaks
+from nmfmerge.drawing.outline import outlines
+from nmfmerge.drawing.peaks import labelled_peaks
 from nmfmerge.plot.side import (
     LONG,
     MAP,
@@ -76,7 +76,7 @@ def _lines(side: Side, ax: Axes, vectors: Vectors, colour: str, spreads: Spreads
 
 
 def _full(vector: np.ndarray, spread: np.ndarray | None) -> float:
-    """What a row reaches up to: the largest value, and the band unless it goes far beyond."""
+    """The upper limit of a row: its largest value, or that of the band unless it is far higher."""
     largest = float(vector.max(initial=0))
     end = largest if spread is None else float((vector + spread).max(initial=0))
     return min(end, MOST_SPREAD * largest) or 1.0
@@ -103,7 +103,7 @@ def _curves(ax: Axes, x: np.ndarray, rows: Vectors, colour: str) -> None:
 
 
 def _is_long(x: np.ndarray, rows: Sequence[object]) -> bool:
-    """Whether lines have so many points that vector files take them as pixels."""
+    """True if lines have so many points that vector files store them as pixels."""
     return len(x) > LONG or len(x) * len(rows) > 20 * LONG
 
 

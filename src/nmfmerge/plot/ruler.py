@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num, num2date
 from matplotlib.ticker import LogLocator, MaxNLocator
 
-from nmfmerge.plot.blocks import averaging, block_starts
+from nmfmerge.drawing.blocks import averaging, block_starts
 from nmfmerge.plot.side import Side, drawn_along
 from nmfmerge.plot.style import how_many, shortened, tick_text
 

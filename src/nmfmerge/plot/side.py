@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -10,9 +10,12 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
 from nmfmerge import metrics
 from nmfmerge.datasets.base import Axis, Dataset
-from nmfmerge.plot.peaks import N_TOP, top_entries
+from nmfmerge.drawing.peaks import N_TOP, top_entries
+from nmfmerge.fields.registry import draws_sticks, is_logarithmic
 from nmfmerge.plot.style import NOTE, SMALL, logarithmic, no_spines, shortened, tidy
-from nmfmerge.result import Factorization
+
+if TYPE_CHECKING:
+    from nmfmerge.results.factorization import Factorization
 
 LONG = 5000  # lines of more points are drawn as pixels in vector files
 MOST_SPREAD = 1.6  # times the largest value: a band is cut off where it goes higher
@@ -28,6 +31,8 @@ class Side:
     kind: Kind
     fold: Callable[[np.ndarray], np.ndarray] | None = None  # pixels to a picture
     strengths: np.ndarray | None = None  # (r, p): by which the names of a component are chosen
+    sticks: bool = False  # a line is drawn as sticks with numbers at the peaks: a mass spectrum
+    logarithmic: bool = False  # a line has a logarithmic scale: frequencies of sound
 
     def entries(self, k: int, vector: np.ndarray, most: int = N_TOP) -> np.ndarray:
         """The entries that are listed for component k: the most specific, the largest first."""
@@ -37,23 +42,8 @@ class Side:
 
     @property
     def label(self) -> str:
-        """What the axis is called in a figure."""
+        """The label of the axis in a figure."""
         return shortened(self.axis.label, 44)
-
-    @property
-    def sticks(self) -> bool:
-        """Whether it is drawn as sticks with numbers at the peaks: a mass spectrum."""
-        return self.kind == "line" and self.axis.name.casefold() == "m/z"
-
-    @property
-    def logarithmic(self) -> bool:
-        """Whether its scale is logarithmic: frequencies of sound."""
-        return bool(
-            self.kind == "line"
-            and self.axis.name.casefold() == "frequency"
-            and np.asarray(self.axis.values).dtype.kind in "iuf"
-            and np.count_nonzero(np.asarray(self.axis.values) > 0) > 1
-        )
 
     @property
     def height(self) -> float:
@@ -86,7 +76,7 @@ class Side:
         return f"{text} {self.axis.unit}".strip()
 
 
-def sides(result: Factorization, data: Dataset | None) -> tuple[Side, Side]:
+def sides(result: "Factorization", data: Dataset | None) -> tuple[Side, Side]:
     """The rows and the columns of X, checked against the factors."""
     m, n = len(result.W), result.H.shape[1]
     data = result.axes if data is None else data
@@ -126,7 +116,9 @@ def _side(data: Dataset, axis: Axis) -> Side:
     values = np.asarray(axis.values)
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         return Side(Axis(f"place along {axis.name}", np.arange(len(values))), "line")
-    return Side(axis, "line" if values.dtype.kind in "iufM" else "bars")
+    if values.dtype.kind not in "iufM":
+        return Side(axis, "bars")
+    return Side(axis, "line", sticks=draws_sticks(axis), logarithmic=is_logarithmic(axis))
 
 
 def drawn_along(side: Side) -> tuple[np.ndarray, np.ndarray]:

@@ -1,15 +1,20 @@
 """Generalized singular values of the recovered components."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from nmfmerge.losses import LOSSES
 from nmfmerge.plot.style import CRIMSON, GREY, logarithmic, new_figure, remark, tidy, words
-from nmfmerge.result import Factorization
+
+if TYPE_CHECKING:
+    from nmfmerge.results.factorization import Factorization
 
 
-def singular_values(result: Factorization) -> Figure:
+def singular_values(result: "Factorization") -> Figure:
     """Draw how much more X has than WH in the direction of each recovered component.
 
     Parameters
@@ -37,12 +42,14 @@ def singular_values(result: Factorization) -> Figure:
     ax.plot(number[finite], values[finite], "o", color=CRIMSON, ms=6)
     if np.isinf(values).any():
         _mark_infinite(ax, number[np.isinf(values)], top)
-    ax.axhline(1, color=GREY, lw=0.9, ls="--", zorder=0)
+    equal = LOSSES[result.loss].equal_strength
+    if equal is not None:
+        ax.axhline(equal, color=GREY, lw=0.9, ls="--", zorder=0)
+        remark(figure, f"Dashed: {equal:g}, where WH has as much of a direction as X.")
     ax.set(xlabel="recovered component", ylabel="value")
     ax.xaxis.set_major_locator(MaxNLocator(10, integer=True, min_n_ticks=1))
-    ax.set_title("generalized singular values")
+    ax.set_title(result.words.strengths)
     tidy(ax)
-    remark(figure, "Dashed: 1, where WH has as much of a direction as X.")
     return figure
 
 

@@ -1,4 +1,6 @@
-"""What several starts came to: their errors, and which components each of them found."""
+"""The results of several starts: their errors, and which components each of them found."""
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -6,7 +8,7 @@ from matplotlib.colors import LinearSegmentedColormap, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-from nmfmerge.metrics import shares
+from nmfmerge.metrics import SAME_COMPONENT
 from nmfmerge.plot.style import (
     BLUE,
     CRIMSON,
@@ -20,7 +22,9 @@ from nmfmerge.plot.style import (
     tidy,
     words,
 )
-from nmfmerge.result import SAME_COMPONENT, Factorization, Start
+
+if TYPE_CHECKING:
+    from nmfmerge.results.factorization import Factorization, Start
 
 _NAMED = 24  # starts that have room for a name
 _NUMBERED = 24  # components that have room for a number in their cells
@@ -32,7 +36,7 @@ _SHADES = LinearSegmentedColormap.from_list(
 )
 
 
-def starts(result: Factorization) -> Figure:
+def starts(result: "Factorization") -> Figure:
     """Draw the fitting error of each start, and which components it found.
 
     Parameters
@@ -73,11 +77,11 @@ def starts(result: Factorization) -> Figure:
     return figure
 
 
-def _name(start: Start) -> str:
+def _name(start: "Start") -> str:
     return start.name.replace("nndsvd", "NNDSVD")
 
 
-def _draw_errors(ax: Axes, result: Factorization, named: bool) -> None:
+def _draw_errors(ax: Axes, result: "Factorization", named: bool) -> None:
     """Dots at the excess over the best error, on a logarithmic axis; the best at its left end."""
     errors = np.array([start.fitting_error for start in result.starts])
     best = errors[result.best_start]
@@ -129,8 +133,8 @@ def _excess_in_words(value: float, is_best: bool, best: float) -> str:
     return "the same" if value <= 100 * _LEAST else f"+{tick_text(float(f'{value:.2g}'))} %"
 
 
-def _draw_similarity(ax: Axes, result: Factorization, named: bool) -> None:
-    order = np.argsort(-shares(result.W, result.H), kind="stable")
+def _draw_similarity(ax: Axes, result: "Factorization", named: bool) -> None:
+    order = np.argsort(-result.shares(), kind="stable")
     similarity = np.stack([start.similarity for start in result.starts])[:, order]
     ax.imshow(similarity, cmap=_SHADES, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
     if named:
@@ -162,9 +166,9 @@ def _number_what_is_missing(ax: Axes, similarity: np.ndarray) -> None:
                 fontsize=SMALL - 2, color="#f6f9fc" if value > 0.75 else CRIMSON)  # fmt: skip
 
 
-def _label_components(ax: Axes, result: Factorization, order: np.ndarray) -> None:
+def _label_components(ax: Axes, result: "Factorization", order: np.ndarray) -> None:
     """Names of the components; those that are not found from every start in red."""
-    found = result.found_from()[order]
+    found = result.n_starts_found()[order]
     step = -(-len(order) // _LABELLED)
     names = [_component_names(result)[k] for k in order[::step]]
     ax.set_xticks(np.arange(len(order))[::step], names)
@@ -177,21 +181,21 @@ def _label_components(ax: Axes, result: Factorization, order: np.ndarray) -> Non
             label.set(color=CRIMSON, fontweight="bold")
 
 
-def _component_names(result: Factorization) -> list[str]:
+def _component_names(result: "Factorization") -> list[str]:
     """Short names, or numbers from 1."""
     names = result.names or [str(k + 1) for k in range(result.n_components)]
     return [shortened(name, 16) for name in names]
 
 
-def _are_turned(result: Factorization) -> int:
+def _are_turned(result: "Factorization") -> int:
     """How many letters the longest name has, if they are too wide to stand beside each other."""
     names = _component_names(result)
     longest = max(map(len, names), default=0)
     return longest if longest * len(names) > _LETTERS else 0
 
 
-def _note(result: Factorization) -> str:
+def _note(result: "Factorization") -> str:
     star = "Star: the best start."
     if len(result.found_always()) == result.n_components:
-        return f"{star} Every component is found from every start (similarity of at least 0.9)."
-    return f"{star} Red: components that are not found from every start (similarity below 0.9)."
+        return f"{star} Every component is found from every start (similarity ≥ {SAME_COMPONENT})."
+    return f"{star} Red: not found from every start (similarity below {SAME_COMPONENT})."

@@ -1,4 +1,4 @@
-"""What all figures share: colours, page width, fonts, and a figure that notebooks can show."""
+"""Style of all figures: colours, page width, fonts, and a figure that notebooks can show."""
 
 from io import BytesIO
 from typing import Literal
@@ -45,7 +45,7 @@ def remark(figure: Figure, text: str, up: float = 0.08) -> None:
 
 
 def superscript(exponent: int) -> str:
-    """A whole number as it is written above the line."""
+    """An integer as superscript characters."""
     return str(exponent).translate(_ABOVE)
 
 
@@ -108,7 +108,7 @@ def how_many(n: int, noun: str) -> str:
     return f"{n:,} {noun}" + ("" if n == 1 or noun.endswith("s") else "s")
 
 
-def percent(value: float) -> str:
+def share_text(value: float) -> str:
     """A share in percent at the precision a reader needs."""
     if value == 0:
         return "0 %"

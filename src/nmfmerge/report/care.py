@@ -1,32 +1,34 @@
-"""What to be careful about in a result, in plain sentences."""
+"""Warnings about a result, as sentences."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from nmfmerge.backends.numba import gram64
 from nmfmerge.datasets.base import Dataset
-from nmfmerge.kernels import gram64
-from nmfmerge.metrics import next_merges, shares
+from nmfmerge.losses import LOSSES
+from nmfmerge.metrics import SAME_VECTOR, next_merges
 from nmfmerge.plot.side import sides
 from nmfmerge.report import stability
 from nmfmerge.report.verdict import EXACT, assessment_of
 from nmfmerge.report.words import count, ended, number, percent, several
-from nmfmerge.result import Factorization, Status
-from nmfmerge.result_path import RankPath
+from nmfmerge.results.about import About
+from nmfmerge.results.consensus import Consensus
+from nmfmerge.results.factorization import Factorization
+from nmfmerge.results.rank_path import RankPath
+from nmfmerge.solvers.history import Status
 
 TINY_SHARE = 0.1  # percent of the fit
-PARALLEL = 0.95  # cosine
 CHEAP = 5.0  # times what a component of noise carries: a merge that might be done
-MISSING = 10.0  # generalized singular value: WH has a tenth of what X has
 _MOST_PAIRS = 5
 
 
 def warnings_of(
     result: Factorization,
     data: Dataset | None = None,
-    about: Mapping[str, Any] | None = None,
-    path: RankPath | None = None,
+    about: About | Mapping[str, Any] | None = None,
+    path: RankPath | Consensus | None = None,
 ) -> list[str]:
     """Find what a reader of the result should be careful about.
 
@@ -36,7 +38,7 @@ def warnings_of(
         The result.
     data : Dataset, optional
         Its axes, to say where components are; without it, they have numbers only.
-    about, path : dict and RankPath, optional
+    about, path : About (or dict) and RankPath or Consensus, optional
         What else is known, as in `page`. Merges that look cheap are mentioned only where the rank
         may be too high.
 
@@ -46,7 +48,7 @@ def warnings_of(
         Empty where nothing was found.
     """
     checks = [_not_converged, stability.care, _zero, _weak, _parallel]
-    if _may_be_too_high(result, about or {}, path):
+    if _may_be_too_high(result, About.of(about), path):
         checks.append(_mergeable)
     checks += [_missing, _exact, _full_rank]
     names = _names(result, data)
@@ -54,7 +56,7 @@ def warnings_of(
 
 
 def _may_be_too_high(
-    result: Factorization, about: Mapping[str, Any], path: RankPath | None
+    result: Factorization, about: About, path: RankPath | Consensus | None
 ) -> bool:
     """True if a lower rank stands out, or nothing is known about other ranks."""
     assessment = assessment_of(result, about, path)
@@ -83,7 +85,7 @@ def _not_converged(result: Factorization, names: list[str]) -> list[str]:
 
 
 def _zero(result: Factorization, names: list[str]) -> list[str]:
-    zero = [str(k + 1) for k in np.flatnonzero(shares(result.W, result.H) == 0)]
+    zero = [str(k + 1) for k in np.flatnonzero(result.shares() == 0)]
     if not zero:
         return []
     verb = "Component {} is zero" if len(zero) == 1 else "Components {} are zero"
@@ -92,7 +94,7 @@ def _zero(result: Factorization, names: list[str]) -> list[str]:
 
 
 def _weak(result: Factorization, names: list[str]) -> list[str]:
-    share = shares(result.W, result.H)
+    share = result.shares()
     weak = np.flatnonzero((share > 0) & (share < TINY_SHARE))
     if len(weak) == 0:
         return []
@@ -109,7 +111,7 @@ def _parallel(result: Factorization, names: list[str]) -> list[str]:
     out = []
     for factor, F in (("columns of W", result.W.T), ("rows of H", result.H)):
         cosine = _cosines(F)
-        pairs = np.argwhere(np.triu(cosine, 1) > PARALLEL)
+        pairs = np.argwhere(np.triu(cosine, 1) > SAME_VECTOR)
         order = np.argsort([-cosine[i, j] for i, j in pairs], kind="stable")[:_MOST_PAIRS]
         for i, j in pairs[order]:
             out.append(
@@ -130,20 +132,22 @@ def _cosines(F: np.ndarray) -> np.ndarray:
 
 
 def _mergeable(result: Factorization, names: list[str]) -> list[str]:
-    """Whether the cheapest further merges cost little more than a component of noise carries."""
+    """True if the cheapest further merges cost little more than a noise component contributes."""
     if result.n_components < 2 or result.fitting_error < EXACT:
         return []
-    if not shares(result.W, result.H).all() or not np.isfinite(result.model_norm2):
+    if not LOSSES[result.loss].calibrated:  # what a component of noise contributes is not known
         return []
-    tree = next_merges(result.W, result.H)
+    if not result.shares().all() or not np.isfinite(result.penalty_size):
+        return []
+    tree = next_merges(result.W, result.H, beta_loss=result.loss)
     cheap = int(np.argmax(np.append(tree.penalties > CHEAP * _noise2(result), True)))
     if cheap == 0:
         return []
     i, j = tree.pairs[0]
-    change = 100 * tree.penalties[0] / (result.model_norm2 or 1.0)
+    change = 100 * tree.penalties[0] / (result.penalty_size or 1.0)
     return [
         f"Fewer components might do: merging {names[i]} and {names[j]} would change WH by only "
-        f"{percent(change)} of ‖WH‖², about as much as a component of noise. Try "
+        f"{percent(change)} of {result.words.whole}, about as much as a component of noise. Try "
         f"{count(result.n_components - cheap, 'component')}."
     ]
 
@@ -158,9 +162,12 @@ def _noise2(result: Factorization) -> float:
 
 
 def _missing(result: Factorization, names: list[str]) -> list[str]:
-    """Whether what was added was needed, and other starts do not tell that it was enough."""
+    """Warn if all added components were needed and the starts do not show that they were enough."""
     values = result.generalized_singular_values
-    if len(values) == 0 or np.min(values) < MISSING or stability.all_agree(result):
+    missing = LOSSES[result.loss].missing_strength
+    if missing is None or len(values) == 0 or np.min(values) < missing:
+        return []
+    if stability.all_agree(result):
         return []
     which = (
         "the component that was added points"

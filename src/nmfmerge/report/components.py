@@ -5,25 +5,24 @@ from html import escape
 
 import numpy as np
 
-from nmfmerge.metrics import shares
 from nmfmerge.plot.side import Side, sides
 from nmfmerge.report.markup import paragraph, table
-from nmfmerge.report.sections import Story
+from nmfmerge.report.sections import ReportContext
 from nmfmerge.report.strips import Strips, script_data
 from nmfmerge.report.words import count
-from nmfmerge.result import Factorization
+from nmfmerge.results.factorization import Factorization
 
 OPEN = 24  # components that are open to see at once; the others are one click away
 _N_NAMES = 5
 
 
-def components(story: Story) -> str:
+def components(context: ReportContext) -> str:
     """Every component, drawn and in numbers."""
-    result, data = story.result, story.data
+    result, data = context.result, context.data
     if result.n_components == 0:
         return paragraph("There are no components.")
     both = sides(result, data)
-    share = shares(result.W, result.H)
+    share = result.shares()
     order = np.argsort(-share, kind="stable").tolist()
     left, right = Strips(both[0], 0), Strips(both[1], 1)
     drawn = [_component(result, k, share[k], left, right) for k in order]
@@ -42,15 +41,16 @@ def _caption(result: Factorization, both: tuple[Side, Side]) -> str:
     return (
         "Each component is a column of W, on the left, and a row of H, on the right, each drawn to "
         f"its own largest value. Components are {named} and sorted by their share of the fit, "
-        f"which is that of the sum of squares of WH.{_marks(both)}{_bands(result, both)}"
+        f"which is that of {result.words.share_of}.{_marks(both)}{_bands(result, both)}"
     )
 
 
 def _marks(both: tuple[Side, Side]) -> str:
-    """What is special about the drawings."""
+    """Notes on how to read the drawings."""
     said = ""
-    if any(side.sticks for side in both):
-        said += " Numbers at the sticks are the m/z of the largest peaks."
+    for side in both:
+        if side.sticks:
+            said += f" Numbers at the sticks are the {side.axis.name} of the largest peaks."
     if any(side.kind == "picture" for side in both):
         said += " Maps go from zero (dark) to the largest value (light), with an outline at half."
     if any(side.kind == "bars" for side in both):
@@ -59,7 +59,7 @@ def _marks(both: tuple[Side, Side]) -> str:
 
 
 def _bands(result: Factorization, both: tuple[Side, Side]) -> str:
-    """What bands and whiskers are, where some are drawn."""
+    """The meaning of bands and whiskers, if any are drawn."""
     if result.spread is None or all(side.kind == "picture" for side in both):
         return ""
     return (
@@ -93,7 +93,7 @@ def _component(
 
 
 def _alt(side: Side, k: int, vector: np.ndarray, label: str, factor: str) -> str:
-    """What a drawing shows, in words."""
+    """A description of a drawing."""
     if not np.any(vector):
         return f"{factor} of {label} is zero"
     return f"{factor} of {label} along {side.axis.label}; {_verb(side)} {_peak(side, k, vector)}"

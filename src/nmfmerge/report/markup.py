@@ -32,7 +32,7 @@ def bullets(sentences: Iterable[str]) -> str:
 
 
 def topics(pairs: Iterable[tuple[str, str]]) -> str:
-    """Topics with what is said of them; nothing where there are none."""
+    """Topics with their sentences; empty if there are none."""
     rows = (f"<dt>{escape(topic)}</dt><dd>{_prose(said)}</dd>" for topic, said in pairs)
     text = "".join(rows)
     return f'<dl class="topics">{text}</dl>' if text else ""

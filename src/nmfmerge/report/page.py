@@ -11,16 +11,20 @@ from matplotlib.figure import Figure
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.report import sections
 from nmfmerge.report.components import components
+from nmfmerge.report.consensus import consensus as of_fits
 from nmfmerge.report.figures import FILES_ONLY, Tick, draw
-from nmfmerge.report.sections import Story
+from nmfmerge.report.sections import ReportContext
 from nmfmerge.report.words import count
-from nmfmerge.result import Factorization
-from nmfmerge.result_path import RankPath
+from nmfmerge.results.about import About
+from nmfmerge.results.consensus import Consensus
+from nmfmerge.results.factorization import Factorization
+from nmfmerge.results.rank_path import RankPath
 
-_SECTIONS: dict[str, tuple[str, Callable[[Story], str]]] = {
+_SECTIONS: dict[str, tuple[str, Callable[[ReportContext], str]]] = {
     "short": ("In short", sections.in_short),
     "summary": ("Data and settings", sections.summary),
     "rank": ("Which rank?", sections.rank),
+    "consensus": ("Many fits", of_fits),
     "starts": ("From several starts", sections.starts),
     "components": ("Components", components),
     "fit": ("Fit", sections.fit),
@@ -35,11 +39,13 @@ _SECTIONS: dict[str, tuple[str, Callable[[Story], str]]] = {
 def page(
     result: Factorization,
     data: Dataset | None = None,
-    about: Mapping[str, Any] | None = None,
+    about: About | Mapping[str, Any] | None = None,
     *,
     figures: Mapping[str, Figure] | None = None,
     path: RankPath | None = None,
+    consensus: Consensus | None = None,
     tick: Tick | None = None,
+    extra: Mapping[str, tuple[str, str]] | None = None,
 ) -> str:
     """Write a report as one HTML file that needs nothing else.
 
@@ -49,18 +55,19 @@ def page(
         What to report.
     data : Dataset, optional
         What was factorized; its X may be None where only the axes are known.
-    about : dict, optional
-        What else is known, all of it optional: "title", "file", "command", "settings" (dict),
-        "versions" (dict), "data_sha256", "date", "notes" (sentences), "around" (what
-        `nmfmerge.alternatives.around` found at other ranks), "standard" (dict of
-        "fitting_error", "n_init" and "status" of standard NMF from the same starts) and "compare",
-        a dict of "standard_errors" and "merge_errors" from the same starts, in percent.
+    about : About or dict, optional
+        What else is known, such as "title", "file", "command" and "settings"; see
+        `nmfmerge.results.about.About`.
     figures : dict, optional
         The figures by name, where `nmfmerge.report.figures.draw` has drawn them already.
     path : RankPath, optional
         The path through all ranks that the result was chosen from.
+    consensus : Consensus, optional
+        The consensus that the result is of.
     tick : callable, optional
         Called with the name of each section that is ready.
+    extra : dict, optional
+        More sections, after the first: titles and texts in HTML by their names.
 
     Returns
     -------
@@ -68,23 +75,24 @@ def page(
         The page; write it to a file in UTF-8.
     """
     result = result.numpy()
-    known = {k: v for k, v in (about or {}).items() if v is not None}
     if figures is None:
-        figures = draw(result, data, path, leave_out=FILES_ONLY)
-    story = Story(result, data, known, figures, path)
+        figures = draw(result, data, path, consensus, leave_out=FILES_ONLY)
+    context = ReportContext(result, data, About.of(about), figures, path, consensus)
     made = {}
     for name, (title, make) in _SECTIONS.items():
-        text = make(story)
+        text = make(context)
         if text:
             made[name] = (title, text)
+        if name == "short":
+            made |= extra or {}
         if tick is not None:
             tick(name)
     here = files("nmfmerge.report")
     return Template((here / "page.html").read_text("utf-8")).substitute(
-        title=escape(_title(story)),
+        title=escape(_title(context)),
         style=(here / "page.css").read_text("utf-8"),
         script=(here / "page.js").read_text("utf-8"),
-        subtitle=escape(_subtitle(story)),
+        subtitle=escape(_subtitle(context)),
         contents="".join(
             f'<li><a href="#{name}">{escape(title)}</a></li>' for name, (title, _) in made.items()
         ),
@@ -96,13 +104,13 @@ def page(
     )
 
 
-def _title(story: Story) -> str:
-    if "title" in story.about:
-        return str(story.about["title"])
-    name = story.about.get("file") or (story.data.name if story.data else "a matrix")
-    return f"{count(story.result.n_components, 'component')} of {name}"
+def _title(context: ReportContext) -> str:
+    if context.about.title is not None:
+        return str(context.about.title)
+    name = context.about.file or (context.data.name if context.data else "a matrix")
+    return f"{count(context.result.n_components, 'component')} of {name}"
 
 
-def _subtitle(story: Story) -> str:
-    date = f", {story.about['date']}" if "date" in story.about else ""
+def _subtitle(context: ReportContext) -> str:
+    date = f", {context.about.date}" if context.about.date else ""
     return f"Nonnegative matrix factorization by nmfmerge{date}"

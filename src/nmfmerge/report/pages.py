@@ -2,20 +2,24 @@
 
 import io
 import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from nmfmerge.folder import Fit
 from nmfmerge.report.figures import Tick, draw
 from nmfmerge.report.page import page
 from nmfmerge.report.words import printable
-from nmfmerge.thinned import thinned
+from nmfmerge.results.about import About
+from nmfmerge.storage.folder import Fit
+from nmfmerge.storage.thinned import thinned
 
 
-def pages(fit: Fit, tick: Tick | None = None) -> dict[str, str | bytes]:
+def pages(
+    fit: Fit, tick: Tick | None = None, extra: Mapping[str, tuple[str, str]] | None = None
+) -> dict[str, str | bytes]:
     """Draw the report and its figures.
 
     Parameters
@@ -24,6 +28,8 @@ def pages(fit: Fit, tick: Tick | None = None) -> dict[str, str | bytes]:
         What to report.
     tick : callable, optional
         Called with the name of each figure and section that is ready.
+    extra : dict, optional
+        More sections of the report, as `nmfmerge.report.page` takes them.
 
     Returns
     -------
@@ -34,14 +40,15 @@ def pages(fit: Fit, tick: Tick | None = None) -> dict[str, str | bytes]:
     files: dict[str, str | bytes] = {}
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # names in scripts the font lacks
-        figures = draw(fit.result, fit.data, fit.path, tick=tick)
+        figures = draw(fit.result, fit.data, fit.path, fit.consensus, tick=tick)
         for name, figure in figures.items():
             files[f"figures/{name}.png"] = png(figure)
             if tick is not None:
                 tick(name)
         files["report.html"] = page(
-            fit.result, fit.data, fit.about, figures=figures, path=fit.path, tick=tick
-        )
+            fit.result, fit.data, fit.about, figures=figures, path=fit.path,
+            consensus=fit.consensus, tick=tick, extra=extra,
+        )  # fmt: skip
     return files
 
 
@@ -62,13 +69,17 @@ def _printable(fit: Fit) -> Fit:
         if axis.values.dtype.kind in "UO":
             names = np.array([printable(str(name)) for name in axis.values.tolist()])
             texts[side] = replace(axis, values=names)
-    return replace(fit, data=replace(fit.data, **texts), about=_printable_texts(fit.about))
+    return replace(
+        fit,
+        data=replace(fit.data, **texts),
+        about=About.of(_printable_texts(fit.about.as_record())),
+    )
 
 
 def _printable_texts(value: Any) -> Any:
     """All texts of nested lists and dictionaries made printable."""
     if isinstance(value, dict):
         return {name: _printable_texts(entry) for name, entry in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [_printable_texts(entry) for entry in value]
     return printable(value) if isinstance(value, str) else value

@@ -1,15 +1,14 @@
-"""The sections of a page: each takes the story and returns HTML, or nothing where it has none."""
+"""The sections of a page: each takes the context and returns HTML, or nothing where it has none."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from nmfmerge import plot
 from nmfmerge.datasets.base import Dataset
-from nmfmerge.metrics import next_merges
+from nmfmerge.metrics import SAME_COMPONENT, next_merges
 from nmfmerge.plot.merges import leaf_names
 from nmfmerge.plot.side import sides
 from nmfmerge.report import stability
@@ -17,63 +16,71 @@ from nmfmerge.report.care import warnings_of
 from nmfmerge.report.markup import bullets, code, facts, figure, paragraph, table, topics
 from nmfmerge.report.verdict import verdict
 from nmfmerge.report.words import count, ended, percent, seconds, several
-from nmfmerge.result import SAME_COMPONENT, Factorization
-from nmfmerge.result_path import RankPath
+from nmfmerge.results.about import About
+from nmfmerge.results.consensus import Consensus
+from nmfmerge.results.factorization import Factorization
+from nmfmerge.results.rank_path import RankPath
+from nmfmerge.settings import SETTINGS
+
+_WEIGHTED = "Every entry counts with its weight in the fitting errors on this page."
 
 
 @dataclass(frozen=True, eq=False)
-class Story:
-    """What a page tells of: the result, the data where there are any, and what else is known."""
+class ReportContext:
+    """The contents of a page: the result, the data if available, and related results."""
 
     result: Factorization
     data: Dataset | None
-    about: Mapping[str, Any]
+    about: About
     figures: Mapping[str, Figure]
     path: RankPath | None = None
+    consensus: Consensus | None = None
+
+    @property
+    def ranks(self) -> RankPath | Consensus | None:
+        """The results at other ranks, where there are any."""
+        return self.path if self.path is not None else self.consensus
 
 
-_SETTINGS = {
-    "n_extra": "Extra components",
-    "solver": "Solver",
-    "init": "First start",
-    "n_init": "Starts",
-    "tol": "Tolerance",
-    "tol_intermediate": "Tolerance of the earlier stages",
-    "max_iter": "Most iterations of a stage",
-    "max_time": "Most seconds",
-    "random_state": "Seed",
-}
+def in_short(context: ReportContext) -> str:
+    """The summary at the top of the page."""
+    said = verdict(context.result, context.about, context.ranks)
+    weighted = "" if context.about.weights is None else paragraph(_WEIGHTED)
+    return f'<p class="lead">{_headline(context.result)}</p>' + weighted + topics(said)
 
 
-def in_short(story: Story) -> str:
-    """What a reader wants to know first."""
-    said = verdict(story.result, story.about, story.path)
-    return f'<p class="lead">{_headline(story.result)}</p>' + topics(said)
-
-
-def summary(story: Story) -> str:
-    """What was fitted, and how."""
-    result, about = story.result, story.about
-    m, n = about.get("shape", (len(result.W), result.H.shape[1]))
+def summary(context: ReportContext) -> str:
+    """The data and the settings of the fit."""
+    result, about = context.result, context.about
+    m, n = about.shape or (len(result.W), result.H.shape[1])
     pairs: list[tuple[str, object]] = [("Matrix", f"{m:,} × {n:,}")]
-    if story.data is not None:
-        pairs += [("Rows", story.data.rows.label), ("Columns", story.data.columns.label)]
+    if context.data is not None:
+        pairs += [("Rows", context.data.rows.label), ("Columns", context.data.columns.label)]
     pairs.append(("Components", result.n_components))
-    if "file" in about:
-        pairs.insert(0, ("File", about["file"]))
+    if about.file is not None:
+        pairs.insert(0, ("File", about.file))
+    if about.weights is not None:
+        pairs.append(("Weights", about.weights["file"]))
     pairs += [
-        (_SETTINGS.get(name, name), value)
-        for name, value in about.get("settings", {}).items()
+        (SETTINGS[name].label if name in SETTINGS else name, value)
+        for name, value in about.settings.items()
         if value is not None and name != "n_components"
     ]
+    run: Factorization | Consensus = result
+    n_iter = result.n_iter
+    if context.consensus is not None:
+        run = context.consensus
+        n_iter = sum(int(at.n_iter.sum()) for at in run.results)
     pairs += [
-        ("Iterations", f"{result.n_iter:,}"),
-        ("Time", seconds(result.seconds)),
-        ("Ended", ended(result.status)),
+        ("Iterations", f"{n_iter:,}"),
+        ("Time", seconds(run.seconds)),
+        ("Ended", ended(run.status)),
     ]
-    notes = about.get("notes", ())
-    described = paragraph(story.data.description) if story.data and story.data.description else ""
-    return described + facts(pairs) + (bullets(notes) if notes else "") + _stages(result)
+    described = (
+        paragraph(context.data.description) if context.data and context.data.description else ""
+    )
+    stages = _stages(result) if context.consensus is None else ""
+    return described + facts(pairs) + (bullets(about.notes) if about.notes else "") + stages
 
 
 def _headline(result: Factorization) -> str:
@@ -84,11 +91,9 @@ def _headline(result: Factorization) -> str:
         return f"{noun} were fitted to data that are all zero."
     if error < 1e-8:
         return f"{noun} fit the data <strong>exactly</strong>, up to rounding."
-    return (
-        f"{noun} fit the data with an error of <strong>{percent(error)}</strong>: "
-        f"{_kept(max(0.0, 100 - error))} of the sum of squares is accounted for. (The error is "
-        "‖X − WH‖² in percent of ‖X‖².)"
-    )
+    kept = _kept(max(0.0, 100 - error))
+    said = f"{noun} {result.words.headline.format(kept=kept, error=percent(error))}"
+    return said + (f" All this is{result.missing_words}." if result.n_missing else "")
 
 
 def _kept(kept: float) -> str:
@@ -113,18 +118,18 @@ def _stages(result: Factorization) -> str:
     return table(head, rows, of_best if n else "The stages of the run", text=(0, 5))
 
 
-def rank(story: Story) -> str:
-    """What speaks for this number of components, where a path through all ranks is known."""
-    path = story.path
+def rank(context: ReportContext) -> str:
+    """The evidence for this number of components, if there is a path through all ranks."""
+    path = context.path
     if path is None:
         return ""
     intro = paragraph(
         f"Ranks {path.ranks[0]} to {path.ranks[-1]} were fitted, each from its neighbours; this "
-        f"page shows rank {story.result.n_components}."
+        f"page shows rank {context.result.n_components}."
     )
     said = paragraph(str(path.assess()))
     drawn = figure(
-        story.figures["rank-path"],
+        context.figures["rank-path"],
         "rank-path",
         f"Fitting error and merge penalty of ranks {path.ranks[0]} to {path.ranks[-1]}",
         "Merge penalty: what joining the two components that are easiest to join would change the "
@@ -148,13 +153,13 @@ def rank(story: Story) -> str:
     return intro + said + drawn + table(head, rows, "Every rank of the path")
 
 
-def starts(story: Story) -> str:
-    """What the other starts came to; nothing if there was one."""
-    result = story.result
+def starts(context: ReportContext) -> str:
+    """The results of the other starts; nothing if there was only one."""
+    result = context.result
     if not result.starts:
         return ""
     drawn = figure(
-        story.figures["starts"],
+        context.figures["starts"],
         "starts",
         f"Fitting error of {len(result.starts)} starts, and the similarity of their components to "
         "those of the best",
@@ -187,28 +192,28 @@ def _start_table(result: Factorization) -> str:
     head = (
         "Start", "Began with", "Seed", "Fitting error", "Iterations", "Components found", "Ended",
     )  # fmt: skip
-    return table(head, rows, "What each start came to", text=(0, 1, 6))
+    return table(head, rows, "Results of the starts", text=(0, 1, 6))
 
 
-def fit(story: Story) -> str:
+def fit(context: ReportContext) -> str:
     """X, WH and the residual."""
-    if "reconstruction" not in story.figures:
+    if "reconstruction" not in context.figures:
         why = (
             "the data were streamed, and are never in memory as a whole."
-            if "streamed" in story.about
+            if context.about.streamed is not None
             else "this page was made from the factors alone, without the matrix X."
         )
         return paragraph(f"The data and the residual are not drawn: {why}")
     return figure(
-        story.figures["reconstruction"],
+        context.figures["reconstruction"],
         "reconstruction",
         "Three pictures side by side: the data X, the fit WH and the residual X − WH",
-        _about_the_fit(story.result, story.data),
+        _about_the_fit(context.result, context.data),
     )
 
 
 def _about_the_fit(result: Factorization, data: Dataset | None) -> str:
-    """What the pictures of X, WH and the residual show."""
+    """The caption of the images of X, WH and the residual."""
     both = sides(result, data)
     if any(side.kind == "picture" for side in both):
         what = "Means of all images: of the data X, of the fit WH, and of what is left."
@@ -232,46 +237,47 @@ def _about_the_fit(result: Factorization, data: Dataset | None) -> str:
     )
 
 
-def convergence(story: Story) -> str:
-    """How the run went."""
+def convergence(context: ReportContext) -> str:
+    """How the run went; nothing for one without iterations, as a consensus is."""
+    if "convergence" not in context.figures:
+        return ""
     return figure(
-        story.figures["convergence"],
+        context.figures["convergence"],
         "convergence",
         "Fitting error and step against time, with the stages shaded",
         "Above, the fitting error where it was computed: after each stage at least. Below, the "
         "largest relative change of a component in an iteration; a stage ends when it falls below "
-        f"its tolerance.{' All of it is that of the best start.' * bool(story.result.starts)}",
+        f"its tolerance.{' All of it is that of the best start.' * bool(context.result.starts)}",
     )
 
 
-def merges(story: Story) -> str:
-    """What was recovered and merged, in figures and words."""
-    result = story.result
+def merges(context: ReportContext) -> str:
+    """The recovered and merged components, as figures and text."""
+    result = context.result
     tree = result.merges
     if tree is None or len(tree.pairs) == 0:
         return paragraph("No components were merged in this run.")
     parts = [paragraph(_recovered(result))]
-    if "singular-values" in story.figures:
+    if "singular-values" in context.figures:
         parts.append(
             figure(
-                story.figures["singular-values"],
+                context.figures["singular-values"],
                 "singular-values",
-                "Generalized singular value of each recovered component",
-                "How many times more X has than the first solution in the direction of each "
-                "recovered component. Near 1, nothing was missing there.",
+                f"{result.words.strengths[0].upper()}{result.words.strengths[1:]}",
+                result.words.strength,
             )
         )
     parts.append(
         figure(
-            story.figures["merges"],
+            context.figures["merges"],
             "merges",
             "Dendrogram of the merged components, and penalty of each merge",
             "Components before merging are numbered as in the over-complete solution; +1, +2, … "
-            "are the recovered ones. The penalty is the square of what a merge changed in WH. "
+            f"are the recovered ones. {result.words.penalty} "
             "Grey: what merging the final components further would cost.",
         )
     )
-    if np.isfinite(result.model_norm2):  # else penalties are too large for numbers
+    if np.isfinite(result.penalty_size):  # else penalties are too large for numbers
         parts += [bullets(_merged_in_words(result)), _next(result)]
     return "".join(parts)
 
@@ -291,7 +297,7 @@ def _merged_in_words(result: Factorization) -> list[str]:
     tree = result.merges
     assert tree is not None
     names = leaf_names(result)
-    size2 = result.model_norm2 or 1.0
+    size2 = result.penalty_size or 1.0
     leaves = {i: [i] for i in range(tree.n_leaves)}
     cost = dict.fromkeys(range(tree.n_leaves), 0.0)
     for t, (i, j) in enumerate(tree.pairs.tolist()):
@@ -301,27 +307,29 @@ def _merged_in_words(result: Factorization) -> list[str]:
     return [
         f"Component {number_} was made of {several([names[i] for i in sorted(leaves[node])])} of "
         f"the components before the merge, at a penalty of {percent(100 * cost[node] / size2)} of "
-        "‖WH‖²."
+        f"{result.words.whole}."
         for number_, node in enumerate(result.merge_ids, 1)
         if node >= tree.n_leaves
     ]
 
 
 def _next(result: Factorization) -> str:
-    tree = next_merges(result.W, result.H) if result.n_components > 1 else None
+    tree = (
+        next_merges(result.W, result.H, beta_loss=result.loss) if result.n_components > 1 else None
+    )
     if tree is None or len(tree.pairs) == 0:
         return ""
     i, j = tree.pairs[0] + 1
-    cost = 100 * tree.penalties[0] / (result.model_norm2 or 1.0)
+    cost = 100 * tree.penalties[0] / (result.penalty_size or 1.0)
     return paragraph(
-        f"The next merge, of components {i} and {j}, would cost {percent(cost)} of ‖WH‖²; it was "
-        "not done."
+        f"The next merge, of components {i} and {j}, would cost {percent(cost)} of "
+        f"{result.words.whole}; it was not done."
     )
 
 
-def gain(story: Story) -> str:
+def gain(context: ReportContext) -> str:
     """Standard NMF against NMF-Merge from the same starts; nothing if that was not measured."""
-    compare = story.about.get("compare")
+    compare = context.about.compare
     if not compare or not compare.get("standard_errors") or not compare.get("merge_errors"):
         return ""
     standard = np.asarray(compare["standard_errors"], dtype=np.float64)
@@ -351,31 +359,33 @@ def _times(n: int) -> str:
     return {0: "never", 1: "once", 2: "twice"}.get(n, f"{n} times")
 
 
-def care(story: Story) -> str:
-    """What to be careful about."""
-    sentences = warnings_of(story.result, story.data, story.about, story.path)
+def care(context: ReportContext) -> str:
+    """Warnings about the result."""
+    sentences = warnings_of(context.result, context.data, context.about, context.ranks)
     if not sentences:
         return paragraph("Nothing was found that calls for special care.")
     return bullets(sentences)
 
 
-def repeat(story: Story) -> str:
+def repeat(context: ReportContext) -> str:
     """How to get the same result again."""
-    about = story.about
+    about = context.about
     parts = []
-    if "command" in about:
-        parts += [paragraph("This result came from:"), code(str(about["command"]))]
-    pairs = [(str(name), value) for name, value in about.get("versions", {}).items()]
-    if "date" in about:
-        pairs.insert(0, ("Date", about["date"]))
-    if "data_sha256" in about:
-        pairs.append(("Data (SHA-256)", about["data_sha256"]))
-    if "data_sample_sha256" in about:
-        pairs.append(("Samples of the data (SHA-256)", about["data_sample_sha256"]))
+    if about.command is not None:
+        parts += [paragraph("This result came from:"), code(str(about.command))]
+    pairs = [(str(name), value) for name, value in about.versions.items()]
+    if about.date is not None:
+        pairs.insert(0, ("Date", about.date))
+    if about.data_sha256 is not None:
+        pairs.append(("Data (SHA-256)", about.data_sha256))
+    if about.weights is not None:
+        pairs.append(("Weights (SHA-256)", about.weights["sha256"]))
+    if about.data_sample_sha256 is not None:
+        pairs.append(("Samples of the data (SHA-256)", about.data_sample_sha256))
     if pairs:
         parts.append(facts(pairs))
     if not parts:
         parts.append(paragraph("Nothing was recorded of how this result came about."))
-    if story.data is not None and story.data.source:
-        parts.append(paragraph(f"Data: {story.data.source}. {story.data.terms}".strip()))
+    if context.data is not None and context.data.source:
+        parts.append(paragraph(f"Data: {context.data.source}. {context.data.terms}".strip()))
     return "".join(parts)

@@ -1,12 +1,13 @@
-"""What several starts say about a result, in plain sentences."""
+"""Sentences on how well several starts agree about a result."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from nmfmerge.metrics import shares
+from nmfmerge.metrics import SAME_COMPONENT, SAME_VECTOR
 from nmfmerge.report.words import count, number, percent, several
-from nmfmerge.result import SAME_COMPONENT, Factorization
+from nmfmerge.results.consensus import Consensus
+from nmfmerge.results.factorization import Factorization
 
 _MOST_NAMES = 5
 LONELY = 0.01  # relative: a best start that is better than all others by more stands alone
@@ -19,12 +20,28 @@ def lead(result: Factorization) -> str:
     return f"{_errors(result)}; {_components(result)}."
 
 
+def of_fits(rank: int, known: object) -> str:
+    """One sentence on how the fits of a consensus agree at a rank; nothing without one."""
+    if not isinstance(known, Consensus) or rank not in known:
+        return ""
+    at = known.at(rank)
+    have = f"{at.agreement:.0%} of {at.n_fits} fits have all components".replace("%", " %")
+    found = at.n_found()
+    least = int(found.argmin())
+    weakest = ""
+    if at.agreement < 1:
+        weakest = f"; component {least + 1} is found least often, in {found[least]} fits"
+    return f"{have} (cosine of at least {SAME_VECTOR}){weakest}."
+
+
 def care(result: Factorization, names: Sequence[str]) -> list[str]:
-    """What to be careful about, as the starts do not agree; ``names`` of the components."""
+    """Warnings about starts that disagree; ``names`` of the components."""
     if not result.starts:
         return []
     groups = _not_always(result).items()
-    return [_found_from(result, m, group, names) for m, group in groups] + _lonely(result)
+    return [_found_from(result, m, group, names) for m, group in groups] + _best_stands_alone(
+        result
+    )
 
 
 def _found_from(result: Factorization, m: int, group: list[int], names: Sequence[str]) -> str:
@@ -47,8 +64,8 @@ def _found_from(result: Factorization, m: int, group: list[int], names: Sequence
     )
 
 
-def _lonely(result: Factorization) -> list[str]:
-    """Whether one start was better than all others."""
+def _best_stands_alone(result: Factorization) -> list[str]:
+    """True if one start was better than all others."""
     errors = [start.fitting_error for start in result.starts]
     above = min(_excess(result, e) for i, e in enumerate(errors) if i != result.best_start)
     if above <= LONELY:
@@ -66,7 +83,7 @@ def _excess(result: Factorization, error: float) -> float:
 
 
 def all_agree(result: Factorization) -> bool:
-    """Whether there were several starts, and every component is found from each of them."""
+    """True if there were several starts, and every component is found from each of them."""
     return bool(result.starts) and not _not_always(result)
 
 
@@ -103,7 +120,7 @@ def _components(result: Factorization) -> str:
 
 def _not_always(result: Factorization) -> dict[int, list[int]]:
     """Components not found from every start, by the number of starts that found them."""
-    found = np.maximum(result.found_from(), 1)  # by the best start itself
+    found = np.maximum(result.n_starts_found(), 1)  # by the best start itself
     groups: dict[int, list[int]] = {}
     for k in np.flatnonzero((found < len(result.starts)) & _is_there(result)).tolist():
         groups.setdefault(int(found[k]), []).append(k)
@@ -112,7 +129,7 @@ def _not_always(result: Factorization) -> dict[int, list[int]]:
 
 def _is_there(result: Factorization) -> np.ndarray:
     """Which components are not zero."""
-    present: np.ndarray = shares(result.W, result.H) > 0
+    present: np.ndarray = result.shares() > 0
     return present
 
 

@@ -5,21 +5,18 @@ pointer; everything is there without scripts too.
 """
 
 import json
-from base64 import b64encode
-from functools import cache
 from html import escape
-from io import BytesIO
 from typing import Any
 
 import numpy as np
-from matplotlib import colormaps
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num, num2date
 from matplotlib.ticker import LogLocator, MaxNLocator
-from PIL import Image
 
-from nmfmerge.plot.outline import outlines
-from nmfmerge.plot.peaks import labelled_peaks
-from nmfmerge.plot.side import MAP, Side, drawn_along
+from nmfmerge.drawing.blocks import block_starts
+from nmfmerge.drawing.outline import outlines
+from nmfmerge.drawing.peaks import labelled_peaks
+from nmfmerge.plot.pixels import png_address
+from nmfmerge.plot.side import Side, drawn_along
 from nmfmerge.plot.style import tick_text
 from nmfmerge.report.words import number
 
@@ -30,6 +27,7 @@ _EMBEDDED = 20_000  # values of an axis that scripts are given; longer ones are 
 _ROOM = {True: 0.78, False: 0.95}  # share of the height for sticks, with numbers above, and lines
 _NARROW = 0.01  # of the largest value: a spread that cannot be seen
 _N_BARS = 8
+_LARGEST = 256  # pixels of a map, to each side
 
 
 class Strips:
@@ -48,7 +46,7 @@ class Strips:
             self.ticks = self._ticks()
 
     def axis_data(self) -> dict[str, Any] | None:
-        """What scripts need to know of the axis; None where there are no lines."""
+        """The axis as data for the scripts of the page; None if there are no lines."""
         if self.side.kind != "line":
             return None
         axis = {"name": self.side.axis.name, "unit": self.side.axis.unit, "log": self.log,
@@ -68,7 +66,7 @@ class Strips:
 
     @property
     def log(self) -> bool:
-        """Whether the scale of the axis is logarithmic."""
+        """True if the scale of the axis is logarithmic."""
         return self.side.logarithmic
 
     def _place(self, x: np.ndarray) -> np.ndarray:
@@ -119,7 +117,7 @@ class Strips:
 
     def _band(self, y: np.ndarray, deviation: np.ndarray, scale: float) -> str:
         low, high = np.maximum(y - deviation, 0), y + deviation
-        starts = (np.arange(min(len(y), _BAND_POINTS)) * len(y)) // min(len(y), _BAND_POINTS)
+        starts = block_starts(len(y), _BAND_POINTS)
         at = self.at[starts]
         low, high = np.minimum.reduceat(low, starts), np.maximum.reduceat(high, starts)
         x = _rounded(WIDE * np.append(at, at[::-1]))
@@ -161,12 +159,12 @@ class Strips:
             f'<div class="map" style="--ratio:{wide / tall:.4g}">'
             f'<svg role="img" aria-label="{escape(alt)}" viewBox="0 0 {wide} {tall}">'
             f'<image width="{wide}" height="{tall}" preserveAspectRatio="none" '
-            f'href="{_png(picture)}"/><path d="{_outline(picture)}"/></svg></div>'
+            f'href="{_map_address(picture)}"/><path d="{_outline(picture)}"/></svg></div>'
         )
 
 
 def script_data(*sides: Strips) -> str:
-    """What scripts need to know of the axes, inside the page."""
+    """The axes as data for the scripts, inside the page."""
     text = json.dumps([side.axis_data() for side in sides], separators=(",", ":"))
     text = text.replace("<", "\\u003c")
     return f'<script type="application/json" id="axes">{text}</script>'
@@ -217,27 +215,13 @@ def _sticks(at: np.ndarray, y: np.ndarray, scale: float) -> str:
     return "".join([f"M{a} {TALL}V{b}" for a, b in zip(x.tolist(), height.tolist(), strict=True)])
 
 
-_LARGEST = 256  # pixels of a map, to each side
-
-
-def _png(picture: np.ndarray) -> str:
-    """A map from zero to its largest value, in the colours of maps, as an address."""
+def _map_address(picture: np.ndarray) -> str:
+    """A map as an address; of a large one, the largest value in blocks of 2 × 2, 4 × 4, …."""
     for axis in (0, 1):
         while picture.shape[axis] > _LARGEST:
             pairs = np.arange(0, picture.shape[axis], 2)
             picture = np.maximum.reduceat(picture, pairs, axis=axis)
-    top = float(picture.max(initial=0)) or 1.0
-    image = Image.fromarray(_rounded(255 * np.maximum(picture, 0) / top).astype(np.uint8), "P")
-    image.putpalette(_palette())
-    buffer = BytesIO()
-    image.save(buffer, format="png", optimize=False)
-    return f"data:image/png;base64,{b64encode(buffer.getvalue()).decode()}"
-
-
-@cache
-def _palette() -> bytes:
-    colours: np.ndarray = _rounded(255 * colormaps[MAP](np.arange(256))[:, :3]).astype(np.uint8)
-    return colours.tobytes()
+    return png_address(picture)
 
 
 def _outline(picture: np.ndarray) -> str:

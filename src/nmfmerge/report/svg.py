@@ -1,6 +1,6 @@
 """Figures as SVG inside the page, in the page's own colours and letters.
 
-Comes in: a matplotlib figure drawn on white. Goes out: an ``<svg>`` whose ink, lines and ground are
+Input: a matplotlib figure drawn on white. Output: an ``<svg>`` whose text, lines and background are
 CSS variables, so that it follows the light and the dark page alike.
 """
 

@@ -1,19 +1,18 @@
-"""What a reader wants to know first, in plain sentences.
+"""The summary of a report, as sentences.
 
-Comes in: a result and what else was measured: other ranks, the error of standard NMF. Goes out:
+Input: a result and other measurements: other ranks, the error of standard NMF. Output:
 what can be said about the rank, what NMF-Merge changed, and how stable the components are.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
-from nmfmerge.assessment import Assessment, Evidence, assess
 from nmfmerge.report import stability
 from nmfmerge.report.words import apart, number, percent
-from nmfmerge.result import Factorization
-from nmfmerge.result_path import RankPath
+from nmfmerge.results.about import About
+from nmfmerge.results.assessment import Assessment, Evidence, assess
+from nmfmerge.results.consensus import Consensus
+from nmfmerge.results.factorization import Factorization
+from nmfmerge.results.rank_path import RankPath
 
 NEXT_TO_NOTHING = 1e-3  # percent: errors below this are not compared
 SAME = 1e-3  # relative: errors that differ by less are called the same
@@ -22,37 +21,37 @@ _LOWER = {True: "lower", False: "higher"}
 
 
 def verdict(
-    result: Factorization, about: Mapping[str, Any], path: RankPath | None = None
+    result: Factorization, about: About, path: RankPath | Consensus | None = None
 ) -> list[tuple[str, str]]:
-    """Topics, each with what can be said of it; those of which nothing is known are left out."""
+    """Topics with their sentences; topics without evidence are left out."""
     assessment = assessment_of(result, about, path)
     said = {
         "Rank": assessment.judge(result.n_components) if assessment else "",
         "Against standard NMF": against_standard(result, about),
-        "Stability": stability.lead(result),
+        "Stability": stability.lead(result) or stability.of_fits(result.n_components, path),
     }
     return [(topic, sentence) for topic, sentence in said.items() if sentence]
 
 
 def assessment_of(
-    result: Factorization, about: Mapping[str, Any], path: RankPath | None = None
+    result: Factorization, about: About, path: RankPath | Consensus | None = None
 ) -> Assessment | None:
-    """What the path, or the ranks around the result, say about the rank; None if unknown."""
+    """The assessment of the rank, from the path or the ranks around the result; None if unknown."""
     if path is not None and result.n_components in path:
         return path.assess()
-    if around := about.get("around"):
-        return assess(Evidence.from_record(around))
+    if about.around:
+        return assess(Evidence.from_record(about.around))
     return None
 
 
-def against_standard(result: Factorization, about: Mapping[str, Any]) -> str:
-    """What NMF-Merge changed against standard NMF; nothing where that was not measured."""
-    measured = about.get("standard")
+def against_standard(result: Factorization, about: About) -> str:
+    """The change from standard NMF to NMF-Merge; empty if it was not measured."""
+    measured = about.standard
     if measured and np.isfinite(measured.get("fitting_error", np.nan)):
         merged, n = result.fitting_error, int(measured.get("n_init", 1))
         standard, stopped = float(measured["fitting_error"]), measured.get("status") == "max_time"
     else:
-        compare = about.get("compare") or {}
+        compare = about.compare or {}
         errors = [compare.get(name) or [] for name in ("standard_errors", "merge_errors")]
         if not all(errors):
             return ""

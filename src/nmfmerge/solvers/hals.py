@@ -1,17 +1,26 @@
 """HALS: fast hierarchical alternating least squares (Cichocki & Phan 2009)."""
 
-from nmfmerge.data import Array
-from nmfmerge.solvers.base import Norms, Solver
-from nmfmerge.solvers.point import Point
+import numpy as np
+
+from nmfmerge.matrices import Array
+from nmfmerge.solvers.base import GramSolver, Norms
+from nmfmerge.solvers.batch import Batch, Side
+from nmfmerge.solvers.compiled import compiled_passes
 
 
-class HALS(Solver):
+class HALS(GramSolver):
     """Cyclic coordinate descent over components, W first."""
 
     name = "hals"
-    on_shards = True
-    can_wait = True
+    needs = frozenset()  # factors may be in shards
+    supports_inactive_starts = True
+    n_sweeps = 1  # per cross product
 
-    def update_(self, point: Point, F: Array, G: Array, C: Array) -> Norms:
+    def passes(self, batch: Batch, tol: float, n: int) -> np.ndarray:
+        """Iterate up to ``n`` times, in compiled code where products with X are short."""
+        steps = compiled_passes(batch, self.order[0], self.n_sweeps, None, tol, n)
+        return super().passes(batch, tol, n) if steps is None else steps
+
+    def update_(self, batch: Batch, side: Side, F: Array, G: Array, C: Array) -> Norms:
         """Sweep once over the components."""
-        return point.kernels.hals_sweep_(F, G, C, 1, point.active)[:2]
+        return batch.kernels.hals_sweep_(F, G, C, self.n_sweeps, batch.active)[:2]

@@ -1,95 +1,26 @@
 """The loop that all solvers share: iterate, stop, record, call back."""
 
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 
-from nmfmerge import validation as check
-from nmfmerge.data import Array
-from nmfmerge.progress import ProgressBar, is_live
-from nmfmerge.result import History, Status
+from nmfmerge.matrices import Array
 from nmfmerge.solvers.base import Solver
-from nmfmerge.solvers.point import Point
-
-Callback = Callable[["Progress"], object]
+from nmfmerge.solvers.batch import Batch
+from nmfmerge.solvers.history import History, Status
+from nmfmerge.solvers.limits import Limits
 
 _REPORT_EVERY = 100
-
-
-class OutOfTime(Exception):
-    """The time of a run was used up in a step that does not iterate."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Limits of a run: iterations per stage, total time, user callback, verbosity."""
-
-    max_iter: int = 10_000
-    max_time: float | None = None
-    callback: Callback | None = None
-    verbose: int = 0
-    bar: ProgressBar | None = None
-    owns_bar: bool = False
-    began: float = field(default_factory=perf_counter)
-
-    @classmethod
-    def checked(cls, max_iter: Any, max_time: Any, callback: Any, verbose: Any) -> "Limits":
-        """Limits from what a user gave; a bar for a callback is followed without it."""
-        bar = callback if isinstance(callback, ProgressBar) else None
-        callback = None if bar else callback
-        return cls(
-            bar=bar,
-            max_iter=check.check_integer("max_iter", max_iter, low=1),
-            max_time=check.check_optional_real("max_time", max_time, low=0, open_end=True),
-            callback=check.check_callable("callback", callback),
-            verbose=check.check_integer(
-                "verbose", int(verbose) if isinstance(verbose, bool) else verbose, low=0
-            ),
-        )
-
-    def with_bar(self, plan: Mapping[str, float]) -> "Limits":
-        """The same with a bar through these stages, where ``verbose=1`` asks for one."""
-        if self.verbose != 1 or self.bar is not None or not is_live(sys.stderr):
-            return self
-        return replace(self, bar=ProgressBar(plan), owns_bar=True)
-
-    @property
-    def prints_stages(self) -> bool:
-        """Whether a line is printed after each stage: where there is no bar, or much is told."""
-        return self.verbose > 1 or (self.verbose == 1 and self.bar is None)
-
-    def close_bar(self) -> None:
-        """Take away a bar that was made for ``verbose=1``."""
-        if self.bar is not None and self.owns_bar:
-            self.bar.close()
-
-    @property
-    def watches(self) -> bool:
-        """Whether somebody looks at every iteration."""
-        return self.callback is not None or self.verbose > 1
-
-    def elapsed(self) -> float:
-        """Seconds since the run began."""
-        return perf_counter() - self.began
-
-    def out_of_time(self) -> bool:
-        """Whether the run has used up its time."""
-        return self.max_time is not None and self.elapsed() >= self.max_time
-
-    def check_time(self) -> None:
-        """Raise `OutOfTime` if the run has used up its time."""
-        if self.out_of_time():
-            raise OutOfTime
+_FIRST = 8  # iterations in a row, before it is known how long they take
+_SECONDS = 0.05  # of iterations in a row, between two looks at limits and checkpoints
 
 
 @dataclass
 class Progress:
-    """What a callback gets after each iteration; valid until it returns.
+    """The state that a callback receives after each iteration; valid until it returns.
 
     Attributes
     ----------
@@ -113,15 +44,15 @@ class Progress:
     tol: float
     seconds: float
     start: int
-    _point: Point = field(repr=False)
+    _batch: Batch = field(repr=False)
     _row: int = field(repr=False)
     _fitting_error: float = field(default=float("nan"), repr=False)
 
     @property
     def fitting_error(self) -> float:
-        """100·‖X − WH‖²/‖X‖², computed when asked for."""
+        """100·‖X − WH‖²/‖X‖², computed on access."""
         if np.isnan(self._fitting_error):
-            self._fitting_error = float(self._point.fitting_errors()[self._row])
+            self._fitting_error = float(self._batch.fitting_errors()[self._row])
         return self._fitting_error
 
     def __str__(self) -> str:
@@ -132,17 +63,17 @@ class Progress:
 
     @property
     def W(self) -> Array:
-        """Present W (m × r), read-only: copy what is to be kept."""
+        """Current W (m × r), read-only: copy it to keep it."""
         return self._shown()[0].T
 
     @property
     def H(self) -> Array:
-        """Present H (r × n), read-only: copy what is to be kept."""
+        """Current H (r × n), read-only: copy it to keep it."""
         return self._shown()[1]
 
     def _shown(self) -> tuple[Array, Array]:
-        point, row = self._point, self._row
-        return point.data.shown(point.Wt[row], point.H[row])
+        batch, row = self._batch, self._row
+        return batch.data.read_only_factors(batch.Wt[row], batch.H[row])
 
 
 @dataclass(frozen=True)
@@ -168,18 +99,18 @@ class Outcome:
 
 @dataclass(eq=False)
 class LoopState:
-    """Where a loop stands between two passes."""
+    """The state of a loop between two passes."""
 
     Wt: np.ndarray
     H: np.ndarray
     histories: list[History]
-    statuses: list[Status | None]  # None for starts that can go on
+    statuses: list[Status | None]  # None for starts that can continue
     phases: list[int]  # 0 in the warm-up, if there is one
-    solvers: list[dict[str, np.ndarray]]  # what the solver needs to go on with a start
+    solvers: list[dict[str, np.ndarray]]  # solver state of each start
 
 
 class _Record:
-    """What was recorded of one start, and how it ended."""
+    """The history of one start, and its status."""
 
     def __init__(self) -> None:
         self.steps: list[float] = []
@@ -189,11 +120,11 @@ class _Record:
 
     @property
     def can_go_on(self) -> bool:
-        """Whether the start has not ended, or with a limit that may be raised."""
+        """True if the start is running, or stopped at a limit that may be raised."""
         return self.status in (None, Status.MAX_ITER, Status.MAX_TIME)
 
     def history(self) -> History:
-        """What was recorded so far."""
+        """The history so far."""
         return History.of(self.steps, self.seconds, self.errors)
 
 
@@ -203,39 +134,41 @@ class Loop:
     The step rule: ‖new − old‖ ≤ tol·‖new + old‖ for every column of W and row of H. A start for
     which it holds leaves the batch. Iterating over the loop runs the solver, one pass at a time.
     Between two passes the history is complete, and another loop could continue from `state`.
-    A solver that has a warm-up begins when all starts are through that.
+    A solver with a warm-up begins when all starts have finished the warm-up.
 
     Attributes
     ----------
-    point : Point
-        The starts that are iterated now; after the end, all of them in their order.
+    batch : Batch
+        The starts being iterated; after the end, all starts in their order.
     """
 
     def __init__(
         self,
         solver: type[Solver],
-        point: Point,
+        batch: Batch,
         *,
         stage: str,
         tol: float,
         limits: Limits,
         before: LoopState | None = None,
         first_start: int = 0,
+        look_every: int = 1_000_000,
     ) -> None:
-        self.point = point
+        self.batch = batch
+        self._most, self._affordable = look_every, min(look_every, _FIRST)  # iterations in a row
         self.stage, self.tol, self.limits = stage, tol, limits
         self._first_start = first_start  # the number that callbacks know the first by
-        self._records = [_Record() for _ in range(point.n_starts)]
-        self._rows = list(range(point.n_starts))  # which start each row of the point is
+        self._records = [_Record() for _ in range(batch.n_starts)]
+        self._rows = list(range(batch.n_starts))  # which start each row of the batch is
         self._live: list[int] = []  # those of them that are iterated
-        self._aside: dict[int, tuple[Array, Array]] = {}  # factors of starts not in the point
+        self._aside: dict[int, tuple[Array, Array]] = {}  # factors of starts not in the batch
         self._phases = [(solver, 0.0)]
         if solver.warm_up is not None:
             self._phases.insert(0, (solver.warm_up, solver.warm_up_tol))
-        self._phase_of = [0] * point.n_starts
+        self._phase_of = [0] * batch.n_starts
         self._solver: Solver | None = None
         self._solver_starts: list[int] = []  # which start each row of the solver is
-        self._kept: dict[int, dict[str, np.ndarray]] = {}  # what solvers need to go on with a start
+        self._kept: dict[int, dict[str, np.ndarray]] = {}  # solver states of other starts
         if before is not None:
             self._continue_from(before)
 
@@ -259,21 +192,21 @@ class Loop:
         return self.outcomes()
 
     def cut_off(self) -> None:
-        """Note that a pass was interrupted, and keep the better of the points around it."""
+        """Handle an interrupted pass: keep the better of the factors before and after it."""
         if self._solver is not None and self._live:
-            self.point.forget_products()  # it may have been interrupted before a change was noted
-            self._solver.tidy_(self.point)
+            self.batch.forget_products()  # it may have been interrupted before a change was noted
+            self._solver.tidy_(self.batch)
         self.give_up()
 
     def give_up(self) -> None:
-        """Put the starts together as they are, without computing anything."""
+        """End the loop with the factors as they are, without computing anything."""
         for record in self._records:
             record.status = record.status or Status.INTERRUPTED
         self._regroup(list(range(len(self._records))))
 
     @property
     def n_iter(self) -> int:
-        """Iterations so far of the start that has done most."""
+        """The largest number of iterations of any start so far."""
         return max(len(record.steps) for record in self._records)
 
     def outcomes(self) -> list[Outcome]:
@@ -281,9 +214,9 @@ class Loop:
         return [Outcome(_ended(record), record.history()) for record in self._records]
 
     def state(self) -> LoopState:
-        """All that another loop needs to continue from here to the same bits."""
+        """The state from which another loop can continue bit for bit."""
         pairs = [self._factors_of(start) for start in range(len(self._records))]
-        to_host = self.point.kernels.to_host
+        to_host = self.batch.kernels.to_host
         Wt, H = (np.stack([to_host(pair[side]) for pair in pairs]) for side in (0, 1))
         return LoopState(
             Wt=Wt,
@@ -302,18 +235,18 @@ class Loop:
         self._kept = dict(enumerate(state.solvers))
 
     def _solver_states(self, starts: Iterable[int]) -> list[dict[str, np.ndarray]]:
-        """What the solver needs to go on with each of these starts; nothing for one that ended."""
+        """The solver state of each of these starts; empty for a start that has stopped."""
         wanted = {start for start in starts if self._records[start].can_go_on}
         states = {start: self._kept.get(start, {}) for start in wanted}
         if self._solver is not None and wanted & set(self._solver_starts):
-            arrays = self._solver.state()
+            arrays = self._solver.state.on_host(self.batch.kernels)
             for row, start in enumerate(self._solver_starts):
                 if start in wanted:
                     states[start] = {name: array[row].copy() for name, array in arrays.items()}
         return [states.get(start, {}) for start in starts]
 
     def _begin(self, phase: int, solver: type[Solver]) -> None:
-        """Begin a phase with the starts that have come to it."""
+        """Begin a phase with the starts that have reached it."""
         starts = [
             start
             for start, record in enumerate(self._records)
@@ -322,17 +255,17 @@ class Loop:
         if not starts:
             return
         self._regroup(starts)
-        self.point.active = None
-        self._solver, self._solver_starts = solver(self.point), starts
+        self.batch.active = None
+        self._solver, self._solver_starts = solver(self.batch), starts
         self._take_up_states(starts)
         self._live = starts
 
     def _take_up_states(self, starts: list[int]) -> None:
-        """Go on with starts that another loop has begun."""
+        """Restore the solver states of starts that another loop began."""
         assert self._solver is not None
         kept = [self._kept.pop(start, {}) for start in starts]
         if any(kept):
-            arrays = self._solver.state()
+            arrays = self._solver.state.on_host(self.batch.kernels)
             fresh = [
                 {name: array[row] for name, array in arrays.items()} for row in range(len(kept))
             ]
@@ -340,40 +273,43 @@ class Loop:
             if any(_layout(state) != _layout(fresh[0]) for state in states):
                 raise ValueError(
                     "the state of the solver in the checkpoint does not fit the data; delete the "
-                    "checkpoint to begin anew"
+                    "checkpoint to start over"
                 )
-            self._solver.continue_from(self.point, _stacked(states))
+            self._solver.continue_from(self.batch, _stacked(states))
 
     def _regroup(self, starts: list[int]) -> None:
-        """Make the point one of these starts, in this order; the others are kept aside."""
+        """Form a batch of these starts, in this order; the others are kept aside."""
         self._live = []
         if self._rows == starts:
             return
-        self.point.forget_products()  # it may be kept elsewhere
+        self.batch.forget_products()  # it may be kept elsewhere
         pairs = [self._factors_of(start) for start in range(len(self._records))]
-        k = self.point.kernels
+        k = self.batch.kernels
         Wt, H = (k.stack([pairs[start][side] for start in starts]) for side in (0, 1))
-        point = Point(self.point.data, Wt, H, self.point.held)
+        batch = Batch(self.batch.problem, Wt, H)
         aside = {i: pair for i, pair in enumerate(pairs) if i not in starts}
-        self.point, self._rows, self._aside = point, starts, aside
+        self.batch, self._rows, self._aside = batch, starts, aside
 
     def _factors_of(self, start: int) -> tuple[Array, Array]:
         if start not in self._rows:
             return self._aside[start]
         row = self._rows.index(start)
-        return self.point.Wt[row], self.point.H[row]
+        return self.batch.Wt[row], self.batch.H[row]
 
     def _pass(self, tol: float) -> None:
         assert self._solver is not None
         limits = self.limits
         done = max(len(self._records[start].steps) for start in self._live)
-        n = min(1 if limits.watches else self.point.data.passes_at_once, limits.max_iter - done)
+        n = 1 if limits.watches else self.batch.data.iterations_per_sync or self._affordable
         leaving: set[int] = set()
-        steps = self._solver.passes(self.point, tol, n).T.tolist()
+        began = perf_counter()
+        steps = self._solver.passes(self.batch, tol, min(n, limits.max_iter - done))
+        seconds = (perf_counter() - began) / len(steps)
+        self._affordable = max(1, min(self._most, int(_SECONDS / seconds), 4 * len(steps)))
         for row, start in enumerate(self._rows):
-            of_start = [step for step in steps[row] if step == step]  # NaN: it was taken back
+            of_start = [step for step in steps[:, row].tolist() if step == step]  # not taken back
             if start in self._live and of_start:
-                self._note(start, of_start)
+                self._note(start, of_start, seconds)
                 if of_start[-1] <= tol:
                     leaving.add(start)
         if any(record.status is Status.CALLBACK for record in self._records):
@@ -382,17 +318,17 @@ class Loop:
             leaving = set(self._live)
         self._leave(leaving)
 
-    def _note(self, start: int, steps: list[float]) -> None:
-        """Record iterations of one start; if somebody watches, it is one."""
+    def _note(self, start: int, steps: list[float], each: float) -> None:
+        """Record iterations of one start, ``each`` in seconds; a single one if it is watched."""
         record, limits, step = self._records[start], self.limits, steps[-1]
         n_iter, seconds, error = len(record.steps) + 1, limits.elapsed(), float("nan")
         if limits.watches or limits.bar is not None:
             row, number = self._rows.index(start), self._first_start + start
             progress = Progress(
-                self.stage, n_iter, step, self.tol, seconds, number, self.point, row
+                self.stage, n_iter, step, self.tol, seconds, number, self.batch, row
             )  # fmt: skip
         if limits.bar is not None:
-            limits.bar.note(progress, error=self.point.data.passes_at_once == 1)
+            limits.bar.note(progress, error=not self.batch.data.iterations_per_sync)
         if limits.watches:
             stopped = any(record.status is Status.CALLBACK for record in self._records)
             if limits.callback is not None and not stopped and limits.callback(progress):
@@ -402,7 +338,7 @@ class Loop:
                 print(f"  {which}{progress}", flush=True)
             error = progress._fitting_error
         record.steps += steps
-        record.seconds += len(steps) * [seconds]
+        record.seconds += [seconds - each * left for left in reversed(range(len(steps)))]
         record.errors += len(steps) * [error]
         if record.status is None and step <= self.tol:
             record.status = Status.CONVERGED
@@ -416,34 +352,34 @@ class Loop:
                 self._phase_of[start] += 1
         live = [start for start in self._live if start not in starts]
         rows = [self._rows.index(start) for start in live]
-        if self.point.active is not None:  # shrinking takes time on a device: not for a few
-            self.point.active[[self._rows.index(start) for start in starts]] = False
-            if not self.point.kernels.worth_shrinking(self.point, len(rows)):
+        if self.batch.active is not None:  # shrinking takes time on a device: not for a few
+            self.batch.active[[self._rows.index(start) for start in starts]] = False
+            if not self.batch.kernels.worth_shrinking(self.batch, len(rows)):
                 rows = []
-        if not rows:  # the point and the solver stay as they are
+        if not rows:  # batch and solver keep their size
             self._live = live
             return
-        copy_factor = self.point.kernels.copy
+        copy_factor = self.batch.kernels.copy
         gone = [start for start in self._rows if start not in live]
         for start in gone:
             Wt, H = self._factors_of(start)
             self._aside[start] = copy_factor(Wt), copy_factor(H)
         self._kept |= dict(zip(gone, self._solver_states(gone), strict=True))
-        self.point.forget_products()  # makes room for those of the smaller batch
-        point, solver = self.point.select(rows), copy(self._solver)
+        self.batch.forget_products()  # makes room for those of the smaller batch
+        batch, solver = self.batch.select(rows), copy(self._solver)
         assert solver is not None
-        solver.select(point, rows)
-        self.point, self._solver, self._rows, self._live = point, solver, live, live
+        solver.select(batch, rows)
+        self.batch, self._solver, self._rows, self._live = batch, solver, live, live
         self._solver_starts = live
 
     def _check_limits(self) -> None:
-        out_of_time = self.limits.out_of_time()
+        reason = self.limits.reason()
         for start in self._live:
             record = self._records[start]
             if len(record.steps) >= self.limits.max_iter:
                 record.status = Status.MAX_ITER
-            elif out_of_time:
-                record.status = Status.MAX_TIME
+            else:
+                record.status = reason
         self._leave({i for i in self._live if self._records[i].status is not None})
 
 

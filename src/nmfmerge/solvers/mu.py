@@ -2,20 +2,22 @@
 
 import numpy as np
 
-from nmfmerge.data import Array
-from nmfmerge.solvers.base import Norms, Solver
-from nmfmerge.solvers.point import Point
+from nmfmerge.matrices import Array
+from nmfmerge.solvers.base import GramSolver, Norms
+from nmfmerge.solvers.batch import Batch, Side
 
 
-class MU(Solver):
+class MU(GramSolver):
     """Multiplicative updates, H first. Zeros stay zero, so it is poor from plain NNDSVD."""
 
     name = "mu"
     order = ("H", "W")
 
-    def update_(self, point: Point, F: Array, G: Array, C: Array) -> Norms:
+    def update_(self, batch: Batch, side: Side, F: Array, G: Array, C: Array) -> Norms:
         """Multiply F by C / (G F + offset), with an offset that scales as the data do."""
-        info = np.finfo(point.data.dtype)
-        sizes = point.kernels.mean_sizes(C)
+        info = np.finfo(batch.data.dtype)
+        sizes = batch.kernels.mean_sizes(C)
         offset = (float(np.sqrt(info.eps)) * sizes).clip(min=float(info.tiny))
-        return point.kernels.mu_step_(F, G, C, offset, tiny=float(info.tiny / info.eps))
+        if l1 := batch.problem.penalty.l1(side):  # counts in the denominator, as scikit-learn's
+            C, offset = C + l1, offset + l1
+        return batch.kernels.mu_step_(F, G, C, offset, tiny=float(info.tiny / info.eps))

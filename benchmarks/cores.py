@@ -1,0 +1,110 @@
+"""Starts on all cores, and fits on a machine that is busy: wall and processor seconds."""
+
+import os
+import subprocess
+import sys
+import time
+import warnings
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from benchmarks.common import print_rows, run_parts
+from nmfmerge import nmf_merge
+from nmfmerge.datasets import lcms_like
+from reproduce.sets import SETS, matrix
+
+STARTS = {"mhll": 32, "wt15": 32, "ko15": 32, "pf1": 32, "cbcl": 16}
+GENERATED = "generated LC-MS run, 400 × 600, r = 17"
+
+
+def main(*names):
+    """Run all parts, or those named, print them, and store each by the number of cores."""
+    warnings.simplefilter("ignore")
+    run_parts((starts, busy, at_once), names, f"cores-{os.cpu_count()}")
+
+
+def starts():
+    """`nmf_merge` from many random starts, on one thread and on all."""
+    rows = []
+    for name, n_init in STARTS.items():
+        X, r = matrix(name), SETS[name].rank
+        with threadpool_limits(1, user_api="blas"):
+            one = min(_fit(X, r, n_init, init="random") for _ in range(2))
+        wall, processor = min(_fit(X, r, n_init, init="random") for _ in range(2))
+        rows.append({
+            "data": name, "components": r, "starts": n_init, "one thread (s)": one[0],
+            "all cores (s)": wall, "times faster": one[0] / wall,
+            "processor, one thread (s)": one[1], "processor (s)": processor,
+        })  # fmt: skip
+        print_rows(rows[-1:])
+    return rows
+
+
+def busy(repeats=5):
+    """A fit alone, on one thread, and beside a busy loop for each core; medians."""
+    X = lcms_like().X
+    rows = []
+    for n_init in (1, 4, 32):
+        row = {"data": GENERATED, "starts": n_init}
+        with threadpool_limits(1, user_api="blas"):
+            row |= _median("one thread", X, n_init, repeats)
+        row |= _median("alone", X, n_init, repeats)
+        command = [sys.executable, "-c", "while 1: 0"]
+        loops = [subprocess.Popen(command) for _ in range(os.cpu_count())]
+        try:
+            row |= _median("busy", X, n_init, repeats)
+        finally:
+            for loop in loops:
+                loop.kill()
+        rows.append(row)
+    return rows
+
+
+_FITS = """
+import sys, time
+from benchmarks.cores import _fit
+from nmfmerge.datasets import lcms_like
+X, n_init = lcms_like().X, int(sys.argv[1])
+_fit(X, 17, n_init)
+print("ready", flush=True)
+sys.stdin.readline()
+times = [_fit(X, 17, n_init) for _ in range(5)]
+print(*(sum(column) / 5 for column in zip(*times)))
+"""
+
+
+def at_once(n=8):
+    """Eight processes that fit at the same time: the mean fit of each, the fastest and slowest."""
+    rows = []
+    for n_init in (1, 4, 32):
+        command = [sys.executable, "-c", _FITS, str(n_init)]
+        processes = [
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            for _ in range(n)
+        ]
+        for process in processes:
+            process.stdout.readline()
+        for process in processes:
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        found = [process.communicate()[0].split() for process in processes]
+        wall, processor = np.array(found, float).T
+        rows.append({
+            "data": GENERATED, "starts": n_init, "fits at once": n, "fastest (s)": wall.min(),
+            "slowest (s)": wall.max(), "processor (s)": processor.mean(),
+        })  # fmt: skip
+    return rows
+
+
+def _median(name, X, n_init, repeats):
+    _fit(X, 17, n_init)
+    wall, processor = np.median([_fit(X, 17, n_init) for _ in range(repeats)], axis=0).tolist()
+    return {f"{name} (s)": wall, f"{name}, processor (s)": processor}
+
+
+def _fit(X, r, n_init, **options):
+    """Wall and processor seconds of one call."""
+    began = time.perf_counter(), time.process_time()
+    nmf_merge(X, r, n_init=n_init, **options)
+    return time.perf_counter() - began[0], time.process_time() - began[1]

@@ -1,0 +1,90 @@
+"""The operations for losses that look at the entries of X, beyond `interface.Backend`."""
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from nmfmerge.backends.interface import Array, Backend
+
+
+class EntrywiseBackend(Backend, Protocol):
+    """`Capability.ENTRYWISE`.
+
+    ``lines`` are the p lines of X that belong to F, as `DataMatrix.lines` makes them for the
+    backend, and ``fixed`` (n_starts × r × q) is the other factor: y = WH is ``Fᵀ fixed`` at the
+    entries x of the lines. A y below ``floor`` counts as ``floor``.
+    """
+
+    def component_sums(self, F: Array, /) -> Array:
+        """Sum of each component, n_starts × r."""
+
+    def largest_ratio(self, ratio: Array, sizes: Array, negligible: float, /) -> Array:
+        """Largest ratio of each start, among components with more than this share of the sizes."""
+
+    def judge_values_(
+        self, state: Any, now: Array, step: Array, noise: float, active: Array | None = None
+    ) -> Array:
+        """`judge_` for objectives at hand: take back what raised one by more than ``noise``.
+
+        Returns ``step``, of each start, as `judge_` does.
+        """
+
+    def kl_line_sums(self, lines: Any, n_lines: int, length: int, /) -> np.ndarray:
+        """Σ x and Σ x log x of each line (n_lines × 2), a NumPy array."""
+
+    def kl_sweep_(
+        self,
+        F: Array,
+        fixed: Array,
+        lines: Any,
+        floor: float,
+        n_sweeps: int = 1,
+        value: bool = False,
+        free: Array | None = None,
+        l1: float = 0.0,
+        l2: float = 0.0,
+        active: Array | None = None,
+    ) -> Any:
+        """Sweep over the coordinates of F; see `nmfmerge.backends.numba.kl_sweep.kl_sweep_`."""
+
+    def kl_mu_step_(
+        self,
+        F: Array,
+        fixed: Array,
+        lines: Any,
+        floor: float,
+        tiny: float,
+        l1: float = 0.0,
+        l2: float = 0.0,
+    ) -> Any:
+        """Multiply F by ``(Σ f x/y) / (Σ f + l1 + l2 F)``; what falls below ``tiny`` is zero.
+
+        Returns ``‖new − old‖²`` and ``‖new + old‖²`` of each component (n_starts × r).
+        """
+
+    def kl_explained(self, F: Array, fixed: Array, lines: Any, floor: float, /) -> Array:
+        """Σ x w_k h_k / y of each component, n_starts × r."""
+
+    def kl_x_log_y(self, F: Array, fixed: Array, lines: Any, floor: float, /) -> Array:
+        """Σ x log y of each start."""
+
+    def kl_divergences(self, F: Array, fixed: Array, lines: Any, floor: float, /) -> Array:
+        """D(X‖WH) of each start, computed in float64 by a sum that does not cancel."""
+
+    def kl_ratios(self, Wt: Array, H: Array, lines: Any, floor: float, /) -> Any:
+        """X/WH of one start (Wt r × m, H r × n), dense or sparse as X is, with its zeros."""
+
+    def kl_merge_rises(
+        self,
+        Wt: np.ndarray,
+        H: np.ndarray,
+        lines: Any,
+        floor: float,
+        w_steps: np.ndarray,
+        h_steps: np.ndarray,
+        /,
+    ) -> np.ndarray:
+        """By how much merges would raise D of one start; all are NumPy arrays on every backend.
+
+        Merge c changes WH by ``−w_steps[c] h_steps[c]``, which has no mass.
+        """

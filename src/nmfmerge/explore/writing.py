@@ -1,0 +1,66 @@
+"""A solution as a folder like that of ``nmfmerge fit``, with its edits as a script."""
+
+import shlex
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from nmfmerge.datasets.base import Dataset
+from nmfmerge.editor import Editor
+from nmfmerge.editor.code import call
+from nmfmerge.explore.job import Job
+from nmfmerge.explore.saving import report_or_nothing
+from nmfmerge.explore.state import OPENED
+from nmfmerge.export.of_fit import Exports
+from nmfmerge.results.about import About
+from nmfmerge.results.rank_path import RankPath
+from nmfmerge.storage.folder import Fit, check_output, write
+from nmfmerge.storage.provenance import now, versions
+
+
+def fit_of(editor: Editor, start: int, data: Dataset, about: About, path: RankPath | None) -> Fit:
+    """The result of the edits of a start, with its provenance.
+
+    Parameters
+    ----------
+    editor : Editor
+        The edits.
+    start : int
+        The rank they began with, or `OPENED`.
+    data, about : Dataset, About
+        What is factorized, and how it was read.
+    path : RankPath or None
+        Solutions of all ranks, if they are known.
+    """
+    opened = shlex.join(["nmfmerge", "explore", about.file or data.name])
+    began = "the opened fit" if start == OPENED else f"rank {start}"
+    notes = [f"Made in the explorer from {began} by {len(editor.edits)} edits; see edits.py."]
+    made = about.without_measured().updated(
+        command=about.command or opened,
+        settings={"n_components": editor.n_components, "start": began, "edits": len(editor.edits)},
+        versions=versions(),
+        date=now(),
+        notes=notes,
+    )
+    return Fit(editor.result(), data, made, path)
+
+
+def write_fit(path: Path, fit: Fit, editor: Editor, job: Job) -> str:
+    """Write a fit with its report, its exports and its edits; returns what could not be made."""
+    check_output(path, replace=True)
+    drawn, why_not = report_or_nothing(fit, job)
+    exports = Exports(fit)
+    write(path, fit, drawn | _edits(editor, fit.about), exports=exports, replace=True)
+    return f"{why_not}{exports.remarks}"
+
+
+def _edits(editor: Editor, about: About) -> dict[str, str | bytes]:
+    """The edits as files of the folder: a script, and the start that it begins with."""
+    X = 'np.load("X.npy")'
+    if about.generated:
+        X = "nmfmerge.datasets.lcms_like().X"
+    elif about.file is not None:
+        X = call("nmfmerge.io.read", about.file, **about.reading) + ".X"
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "edits.npz"
+        editor.save(file)
+        return {"edits.py": editor.script(X=X), "edits.npz": file.read_bytes()}

@@ -1,0 +1,1 @@
+"""Mutational signatures: counts of mutations to signatures and activities, and known ones."""

@@ -1,0 +1,1 @@
+"""How many components? A path through all ranks, and quick fits to compare a result with."""
