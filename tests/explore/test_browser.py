@@ -20,7 +20,7 @@ BROWSER = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium on PATH")
-WAIT = 30_000  # milliseconds
+WAIT = 120_000  # milliseconds: on a busy machine kernels compile slowly
 
 
 @pytest.fixture(scope="module")
@@ -423,11 +423,15 @@ def test_selecting_on_a_narrow_page_moves_the_strip_and_not_the_page(browser, ex
     page.wait_for_selector(".card", timeout=WAIT)
     go_to_rank(page, 5)
     page.keyboard.press("Escape")
+    rest(page)
     page.evaluate("scrollTo(0, 700)")
+    figure = page.locator(".profiles > div, .maps > div").last
+    before = figure.bounding_box()["y"]
     for _ in range(3):
         page.keyboard.press("ArrowDown")
     page.wait_for_function("document.getElementById('cards').scrollLeft > 200")
-    assert page.evaluate("scrollY") == 700
+    rest(page)
+    assert abs(figure.bounding_box()["y"] - before) < 1  # what is in sight stays where it is
     page.close()
 
 
