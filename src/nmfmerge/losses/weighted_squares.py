@@ -14,7 +14,6 @@ import numpy as np
 
 from nmfmerge.backends.numba import gram64
 from nmfmerge.backends.numba.weighted_nnls import weighted_nnls
-from nmfmerge.backends.numba.weighted_sweep import weighted_sweep_
 from nmfmerge.losses.base import BatchView, Entrywise, Form, Recovered
 from nmfmerge.losses.frobenius import Frobenius
 from nmfmerge.losses.frobenius_recovery import recover_round
@@ -26,38 +25,38 @@ class WeightedPasses:
     """The passes over X that solvers for losses on entries need."""
 
     def __init__(self, matrix: Any) -> None:
-        self.matrix, self.weights = matrix, matrix.weights
+        self.matrix, self.weights, self.kernels = matrix, matrix.weights, matrix.kernels
 
     @cached_property
     def total(self) -> float:
         """½ Σ m x²."""
         return 0.5 * float(self.matrix.norm2)
 
-    def _grams(self, fixed: np.ndarray) -> np.ndarray | None:
+    def _grams(self, fixed: Array) -> Array | None:
         """The Grams of a factor, if most weights are one."""
-        return gram64(fixed) if self.weights.complement else None
+        return self.kernels.gram64(fixed) if self.weights.complement else None
 
     def sweep_(
-        self, side: Side, F: np.ndarray, fixed: np.ndarray, **options: Any
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        self, side: Side, F: Array, fixed: Array, **options: Any
+    ) -> tuple[Array, Array, Array]:
         """Update one side by coordinate descent; see `weighted_sweep_`."""
         C, G = self.matrix.cross(side, fixed), self._grams(fixed)
-        return weighted_sweep_(F, fixed, C, G, self.weights.lines(side), **options)
+        sweep_: Any = self.kernels.weighted_sweep_
+        moved, total, seen = sweep_(F, fixed, C, G, self.weights.lines(side), **options)
+        return moved, total, seen
 
-    def mu_step_(
-        self, side: Side, F: np.ndarray, fixed: np.ndarray, **options: Any
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def mu_step_(self, side: Side, F: Array, fixed: Array, **options: Any) -> tuple[Array, Array]:
         """Update one side by multiplication."""
         return self.sweep_(side, F, fixed, multiply=True, **options)[:2]
 
-    def sizes(self, Wt: np.ndarray, H: np.ndarray) -> np.ndarray:
+    def sizes(self, Wt: Array, H: Array) -> Array:
         """⟨w_k h_k, WH⟩ of each component (n_starts × r), over all entries."""
-        return np.asarray((gram64(Wt) * gram64(H)).sum(axis=2))
+        return (self.kernels.gram64(Wt) * self.kernels.gram64(H)).sum(axis=2)
 
-    def value(self, Wt: np.ndarray, H: np.ndarray, seen: np.ndarray | None = None) -> np.ndarray:
+    def value(self, Wt: Array, H: Array, seen: Array | None = None) -> Array:
         """The loss of each start; ``seen`` is what a sweep has noted; cancels near an exact fit."""
         if seen is None:
-            held = np.zeros(Wt.shape[1], dtype=bool)
+            held = self.kernels.numbers(Wt.shape[1], False, Wt)
             seen = self.sweep_("W", Wt, H, value=True, free=held)[2]
         return self.total - seen
 
@@ -75,7 +74,7 @@ class WeightedSquares(Frobenius):
     def value(self, batch: BatchView) -> Array:
         """The loss of each start, with the penalty, in one pass over the entries with a u."""
         value = WeightedPasses(batch.problem.matrix).value(batch.Wt, batch.H).clip(min=0.0)
-        return value + batch.problem.penalties(batch.Wt, batch.H)
+        return value + batch.problem.penalty.value(batch.Wt, batch.H, batch.problem.kernels)
 
     def recover(
         self, matrix: DataMatrix, Wt: Array, H: Array, k: int, check: Check, held: np.ndarray
@@ -87,18 +86,20 @@ class WeightedSquares(Frobenius):
             pair = Wt[start : start + 1], H[start : start + 1]
             completed = matrix.completed(Wt[start], H[start])  # type: ignore[attr-defined]
             found.append(recover_round(completed, *pair, k, check, held))
+        stack = matrix.kernels.stack
         return Recovered(
-            np.concatenate([one.Wt for one in found]),
-            np.concatenate([one.H for one in found]),
+            stack([one.Wt[0] for one in found]),
+            stack([one.H[0] for one in found]),
             np.concatenate([one.strengths for one in found]),
             np.concatenate([one.gain for one in found]),
         )
 
     def weights(self, matrix: DataMatrix, H: np.ndarray, penalty: Penalty) -> Array:
         """Nonnegative least squares, each row of X with its own Gram, by an active set."""
-        weights: Any = matrix.weights
+        host: Any = matrix.on_host()
+        weights = host.weights
         H = np.ascontiguousarray(H / matrix.unit, dtype=matrix.dtype)
-        HXt = matrix.cross("W", H[None])[0]
+        HXt = host.cross("W", H[None])[0]
         G = gram64(H) if weights.complement else np.zeros((len(H), len(H)))
         sign = -1.0 if weights.complement else 1.0
         Wt = weighted_nnls(G, HXt, H, weights.lines("W"), sign, l1=penalty.l1_W, l2=penalty.l2_W)
@@ -106,9 +107,10 @@ class WeightedSquares(Frobenius):
 
     def kkt_residual(self, batch: BatchView) -> np.ndarray:
         """How far each start is from a stationary point, relative to X; see `metrics`."""
-        matrix: Any = batch.problem.matrix
+        to_host = batch.problem.kernels.to_host
+        matrix: Any = batch.problem.matrix.on_host()
         total = np.zeros(len(batch.H))
-        for i, (Wt, H) in enumerate(zip(batch.Wt, batch.H, strict=True)):
+        for i, (Wt, H) in enumerate(zip(to_host(batch.Wt), to_host(batch.H), strict=True)):
             residual = matrix.completed(Wt, H)
             sides: tuple[tuple[Side, Any, Any, Any], ...] = (
                 ("W", Wt, H, residual.HXt), ("H", H, Wt, residual.WtX),

@@ -62,6 +62,7 @@ from nmfmerge.backends.numba.steps import (
     note_steps_,
     sums,
 )
+from nmfmerge.backends.numba.weighted_sweep import weighted_sweep_
 from nmfmerge.backends.teams import at_most, available_threads, process_threads
 from nmfmerge.backends.threads import (
     alone,
@@ -144,5 +145,6 @@ __all__ = [
     "take",
     "thin_gram",
     "to_host",
+    "weighted_sweep_",
     "with_zero_components",
 ]

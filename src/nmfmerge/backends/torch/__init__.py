@@ -35,6 +35,7 @@ from nmfmerge.backends.torch.kl_sums import (
     kl_x_log_y,
 )
 from nmfmerge.backends.torch.kl_sweep import kl_sweep_
+from nmfmerge.backends.torch.weighted_sweep import weighted_sweep_
 
 __all__ = [
     "capabilities",
@@ -83,6 +84,7 @@ __all__ = [
     "sums",
     "take",
     "to_host",
+    "weighted_sweep_",
     "with_zero_components",
     "worth_shrinking",
 ]
