@@ -536,6 +536,19 @@ def weighted_sweep_(k, x):
 
 
 @operation
+def missing_cross_(k, x):
+    """Of u, of which many are zero, and of one line all."""
+    U = np.random.default_rng(0).random(x.X.shape).astype(x.X.dtype)
+    U[U < 0.7] = U[0] = 0
+    found = []
+    for lines in x.on.weights(U)[-1:]:  # sparse where the backend knows that
+        for add in (True, False):
+            C = k.copy(x.F)
+            found += [k.missing_cross_(x.F, x.T, C, lines, add), C]
+    return found
+
+
+@operation
 @by_lines
 def kl_explained(k, x, F, fixed, lines, floor):
     return k.kl_explained(F, fixed, lines, floor)

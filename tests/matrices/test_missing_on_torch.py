@@ -102,12 +102,14 @@ def test_float32_gives_the_error_of_numpy(given, loss):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_blocks_add_up(loss, monkeypatch):
+@pytest.mark.parametrize("weights", [None, M], ids=["missing", "weights"])
+def test_blocks_add_up(loss, weights, monkeypatch):
     options = {"n_init": 3, "max_iter": 20, "tol": 0, "beta_loss": loss}
-    whole = nmf_merge(on_device(HOLES, weights=M), 4, **options)
+    whole = nmf_merge(on_device(HOLES, weights=weights), 4, **options)
     monkeypatch.setattr(weighted_sweep, "_GRAM_ENTRIES", 700)
+    monkeypatch.setattr(weighted_sweep, "_FIT_ENTRIES", 700)
     monkeypatch.setattr(matrices_on_torch, "BLOCK_ENTRIES", 97)
-    assert_alike(nmf_merge(on_device(HOLES, weights=M), 4, **options), whole)
+    assert_alike(nmf_merge(on_device(HOLES, weights=weights), 4, **options), whole)
 
 
 @pytest.mark.parametrize("scale", [1e-9, 1e12])

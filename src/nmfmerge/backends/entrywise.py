@@ -90,6 +90,14 @@ class EntrywiseBackend(Backend, Protocol):
         See `nmfmerge.backends.numba.weighted_sweep.weighted_sweep_`.
         """
 
+    def missing_cross_(
+        self, F: Array, fixed: Array, C: Array, lines: Any, add: bool = True
+    ) -> Array:
+        """Add Σ u y f of each line to C, if ``add`` says so; return Σ u y² of each start.
+
+        ``lines`` are of the u, which is 1 where X is missing, and y = WH.
+        """
+
     def kl_explained(self, F: Array, fixed: Array, lines: Any, floor: float, /) -> Array:
         """Σ x w_k h_k / y of each component, n_starts × r."""
 

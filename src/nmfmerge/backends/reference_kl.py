@@ -127,6 +127,14 @@ def weighted_sweep_(
     return moved, total, fit
 
 
+def missing_cross_(F, fixed, C, lines, add=True):
+    """The cross product of the missing part of WH, and the sum of its squares."""
+    y = F.swapaxes(1, 2) @ fixed
+    if add:
+        C += fixed @ (lines * y).swapaxes(1, 2)
+    return (lines * y.astype(np.float64) ** 2).sum(axis=(1, 2))
+
+
 def _of_start(sums, i):
     return None if sums is None else sums[i]
 

@@ -57,8 +57,8 @@ def missing_in_dask() -> ArgumentError:
     """With missing values or weights, in chunks."""
     return ArgumentError(
         "X",
-        "has missing values or weights, which Dask arrays do not support",
-        fix="pass X as an array or a sparse matrix in memory, X.compute()",
+        "has missing values or weights, which a fit of a Dask array does not support",
+        fix="pass X.compute()",
     )
 
 

@@ -2,9 +2,10 @@ r"""The weighted squared error, for missing values and for entries of unequal ce
 
 .. math:: \tfrac12 \sum_{ij} m_{ij} (x_{ij} - (WH)_{ij})^2, \qquad 0 \le m_{ij}
 
-The rows of a factor no longer share one Gram, so solvers sweep line by line (see
-`nmfmerge.backends.numba.weighted_sweep`). Recovery completes X by the present WH: what is missing
-then has no residual. The merge needs WH alone, and is that of the squared error.
+The rows of a factor no longer share one Gram. Where little is missing, solvers sweep as HALS does,
+on X completed by the present WH, whose distance bounds the loss and agrees with it at WH; else line
+by line (see `nmfmerge.backends.numba.weighted_sweep`). Recovery completes X by the present WH, too:
+what is missing then has no residual. The merge needs WH alone, and is that of the squared error.
 """
 
 from functools import cached_property
@@ -19,6 +20,8 @@ from nmfmerge.losses.frobenius import Frobenius
 from nmfmerge.losses.frobenius_recovery import recover_round
 from nmfmerge.losses.penalties import Penalty
 from nmfmerge.matrices import Array, Check, DataMatrix, Side
+
+_SWEEPS = 6  # of completed data, per product
 
 
 class WeightedPasses:
@@ -36,18 +39,58 @@ class WeightedPasses:
         """The Grams of a factor, if most weights are one."""
         return self.kernels.gram64(fixed) if self.weights.complement else None
 
+    @property
+    def n_sweeps(self) -> int:
+        """Sweeps per pass: where X is completed, they cost little beside the products."""
+        return _SWEEPS if self.weights.few_missing else 1
+
     def sweep_(
         self, side: Side, F: Array, fixed: Array, **options: Any
     ) -> tuple[Array, Array, Array]:
-        """Update one side by coordinate descent; see `weighted_sweep_`."""
+        """Update one side by coordinate descent, on X completed by WH where few are missing."""
+        if self.weights.few_missing:
+            return self._completed_sweep_(side, F, fixed, **options)
+        return self._line_sweep_(side, F, fixed, **options)
+
+    def _line_sweep_(
+        self, side: Side, F: Array, fixed: Array, **options: Any
+    ) -> tuple[Array, Array, Array]:
+        """Sweep line by line; see `weighted_sweep_`."""
         C, G = self.matrix.cross(side, fixed), self._grams(fixed)
         sweep_: Any = self.kernels.weighted_sweep_
         moved, total, seen = sweep_(F, fixed, C, G, self.weights.lines(side), **options)
         return moved, total, seen
 
+    def _completed_sweep_(
+        self, side: Side, F: Array, fixed: Array, *, n_sweeps: int = 1, value: bool = False,
+        free: Any = None, l1: float = 0.0, l2: float = 0.0, active: Any = None,
+    ) -> tuple[Array, Array, Array]:  # fmt: skip
+        """Sweeps of HALS for X completed by WH: its squared distance bounds the loss."""
+        k: Any = self.kernels
+        lines, C = self.weights.lines(side), self.matrix.cross(side, fixed)
+        observed = k.copy(C) if value else C
+        k.missing_cross_(F, fixed, C, lines)
+        G = self.matrix.gram(fixed, k.empty((*fixed.shape[:2], fixed.shape[1]), fixed))
+        if l1:
+            C -= l1
+        if l2:
+            k.diagonals(G)[:] += l2
+        curvature = k.diagonals(G)
+        if l1:  # nothing is left where the partner is zero
+            keeps = curvature > 0
+            F *= (keeps if free is None else keeps | ~free)[:, :, None]
+        if free is not None:
+            curvature *= free  # a component without curvature rests
+        moved, total = k.hals_sweep_(F, G, C, n_sweeps, active)[:2]
+        if not value:
+            return moved, total, k.numbers(len(F), 0.0, F)
+        squares = k.missing_cross_(F, fixed, C, lines, add=False)
+        whole = k.inner_products(k.gram64(F), k.gram64(fixed))
+        return moved, total, k.inner_products(F, observed) - 0.5 * (whole - squares)
+
     def mu_step_(self, side: Side, F: Array, fixed: Array, **options: Any) -> tuple[Array, Array]:
         """Update one side by multiplication."""
-        return self.sweep_(side, F, fixed, multiply=True, **options)[:2]
+        return self._line_sweep_(side, F, fixed, multiply=True, **options)[:2]
 
     def sizes(self, Wt: Array, H: Array) -> Array:
         """⟨w_k h_k, WH⟩ of each component (n_starts × r), over all entries."""
@@ -57,7 +100,7 @@ class WeightedPasses:
         """The loss of each start; ``seen`` is what a sweep has noted; cancels near an exact fit."""
         if seen is None:
             held = self.kernels.numbers(Wt.shape[1], False, Wt)
-            seen = self.sweep_("W", Wt, H, value=True, free=held)[2]
+            seen = self._line_sweep_("W", Wt, H, value=True, free=held)[2]
         return self.total - seen
 
 

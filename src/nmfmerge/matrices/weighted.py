@@ -6,6 +6,7 @@ minimises Σ m·d(x, y) takes the weights from here; no other code knows of them
 """
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import scipy.sparse as sp
 
 from nmfmerge.backends.numba import gram64
 from nmfmerge.backends.numba.kl_lines import Lines
-from nmfmerge.matrices.base import Array, DataMatrix, Side
+from nmfmerge.matrices.base import SIDES, Array, DataMatrix, Side
 from nmfmerge.matrices.dense import DenseData
 from nmfmerge.matrices.digest import digest
 from nmfmerge.matrices.low_rank import LowRankPlus
@@ -26,6 +27,7 @@ from nmfmerge.matrices.svd import Check, TruncatedSVD
 Term = Callable[[Array, Array, Any], Array]  # of x and y, by the functions of NumPy or torch
 
 _BLOCK_ENTRIES = 2**18  # of a residual at a time
+_FEW = 0.5  # of a line may be missing, where sweeps look at X completed by WH
 _ROUNDING = float(np.finfo(np.float64).eps)
 _EXACT = 1e-9  # relative error of a sum above which it is made entry by entry
 _MARGIN_ROUNDS = 200
@@ -48,6 +50,14 @@ class EntryWeights:
         self.complement = complement
         self.is_sparse = bool(sp.issparse(U))
         self._lines: dict[Side, Lines] = {}
+
+    @cached_property
+    def few_missing(self) -> bool:
+        """True if at most half of each row and of each column is missing, and all else counts 1."""
+        if not (self.complement and self.is_sparse):
+            return False
+        shapes = zip(SIDES, self.U.shape[::-1], strict=True)
+        return all(self.lines(side).longest <= _FEW * length for side, length in shapes)
 
     def lines(self, side: Side) -> Lines:
         """Rows or columns of U."""

@@ -17,22 +17,24 @@ from nmfmerge.matrices.weighted import Term, WeightedData
 
 
 class TensorWeights:
-    """Weights from 0 to 1 as a tensor M (m × n)."""
+    """Weights from 0 to 1 as a tensor M (m × n).
 
-    complement = False
+    With ``few_missing`` the lines are those of 1 − M, as in `EntryWeights`.
+    """
 
-    def __init__(self, M: torch.Tensor) -> None:
-        self.M = M
+    def __init__(self, M: torch.Tensor, few_missing: bool) -> None:
+        self.M, self.few_missing, self.complement = M, few_missing, few_missing
+        self._U = 1 - M if few_missing else M
 
     def lines(self, side: Side) -> torch.Tensor:
-        """Rows or columns of the weights."""
-        return self.M if side == "W" else self.M.T
+        """Rows or columns of the weights, or of what they lack to 1."""
+        return self._U if side == "W" else self._U.T
 
     def cross(self, side: Side, F: Array) -> Array:
         """The cross product of the weights with a factor, which may be a NumPy array."""
         if isinstance(F, np.ndarray):
             return self.cross(side, torch.from_numpy(F).to(self.M)).cpu().numpy()
-        return F @ self.lines(side).T
+        return F @ (self.M.T if side == "W" else self.M)
 
     def sums(self, side: Side, F: torch.Tensor) -> torch.Tensor:
         """Σ m f of each line of a side, in float64 (n_starts × r × length)."""
@@ -63,7 +65,7 @@ class WeightedTensor(TorchData):
         self._exponent = exponent
         self._own = TorchData(values, exponent, tf32)
         self.in_memory_too = data
-        self.weights = TensorWeights(weights)
+        self.weights = TensorWeights(weights, data.weights.few_missing)
         self.weight_unit, self.n_missing = data.weight_unit, data.n_missing
         self.norm2, self.mean = data.norm2, data.mean
 

@@ -35,7 +35,7 @@ from nmfmerge.backends.torch.kl_sums import (
     kl_x_log_y,
 )
 from nmfmerge.backends.torch.kl_sweep import kl_sweep_
-from nmfmerge.backends.torch.weighted_sweep import weighted_sweep_
+from nmfmerge.backends.torch.weighted_sweep import missing_cross_, weighted_sweep_
 
 __all__ = [
     "capabilities",
@@ -67,6 +67,7 @@ __all__ = [
     "largest_ratio",
     "largest_step",
     "mean_sizes",
+    "missing_cross_",
     "mix",
     "mu_step_",
     "note_steps_",

@@ -10,6 +10,7 @@ import torch
 from nmfmerge.backends.torch.kernels import all_of
 
 _GRAM_ENTRIES = 2**25  # of Grams, and of products of components, at a time
+_FIT_ENTRIES = 2**25  # of WH at a time, over all starts
 
 
 def weighted_sweep_(
@@ -52,6 +53,20 @@ def weighted_sweep_(
                 model = sum(_times(grams, pair[c], new) * new[:, c] for c in range(r))
                 fit[own] += (new * target).sum(dim=(1, 2)) - 0.5 * model.sum(dim=1)
     return moved, torch.where(active[:, None], total, 0), fit
+
+
+def missing_cross_(F, fixed, C, lines, add=True):
+    """Add Σ u y f of each line to C, in place; return Σ u y² of each start."""
+    squares = torch.zeros(len(F), dtype=torch.float64, device=F.device)
+    width = max(1, _FIT_ENTRIES // (len(F) * fixed.shape[2]))
+    for start in range(0, F.shape[2], width):
+        part = slice(start, start + width)
+        y = F[:, :, part].mT @ fixed
+        missing = y * lines[part]
+        squares += (missing * y).sum(dim=(1, 2), dtype=torch.float64)
+        if add:
+            C[:, :, part] += fixed @ missing.mT
+    return squares
 
 
 def swept(v, target, grams, pair, moves, l1, l2, tiny):
