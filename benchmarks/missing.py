@@ -19,7 +19,7 @@ SHARE = 0.1  # of the entries that are missing
 RATINGS = (943, 1682, 100_000)  # users, films and ratings, in the shape of MovieLens 100k
 RANK = 10
 GENES = 2000  # the most variable ones of pbmc3k
-COUNT_RANKS = (1, 2, 4, 6, 8, 10, 12, 16, 20)
+COUNT_RANKS = (1, 2, 4, 6, 8, 10, 12, 16)
 STARTS = 2
 DEAD = 0.1  # of bands, in as large a part of the columns of the picture
 BLOCK = 16  # pixels on a side that saturate
@@ -179,7 +179,8 @@ REAL = {  # parts on real data, and what their tables say
     "counts": (
         "Counts of 2,700 blood cells (pbmc3k, the 2,000 most variable genes) with a tenth of the "
         "entries hidden,\nKullback–Leibler, the better of two random starts: deviance in percent "
-        "of that of the margins, of the entries that\nthe fit has seen and of the hidden ones."
+        "of that of the margins, of the entries that\nthe fit has seen and of the hidden ones. "
+        "Beyond the right rank some of these become absurd."
     ),
     "bands": (
         "A hyperspectral picture (Samson, r = 3) in which a tenth of the bands is dead in a tenth "
