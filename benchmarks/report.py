@@ -5,7 +5,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
-from benchmarks import path, solvers, svd
+from benchmarks import missing, path, solvers, svd
 from benchmarks.common import geometric_mean, load
 from benchmarks.freshness import remark
 
@@ -18,6 +18,8 @@ def main():
     starts = load("solvers")
     draw(load("cpu-2-cores/to_equal_error")["rows"])
     (DOCS / "benchmarks.md").write_text(page(starts))
+    on_data = DOCS / "missing.md"
+    on_data.write_text(missing.with_section(on_data.read_text(encoding="utf-8")))
 
 
 def page(starts):
@@ -191,6 +193,7 @@ MISSING = {
     "end in\ndifferent optima after different numbers of iterations; errors are of the observed entries.",
     "ratings": "Generated ratings in the shape of MovieLens 100k (943 × 1682, 1.5 % rated), r = 10: error of ratings "
     "that no fit\nhas seen, where what is not rated is missing, and where it counts as zero.",
+    **missing.REAL,
 }
 
 

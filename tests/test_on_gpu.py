@@ -127,6 +127,28 @@ def test_iterates_of_kullback_leibler_are_those_of_the_cpu(r, shape, kind):
         np.testing.assert_allclose(ours.H, theirs.H, atol=1e-7 * theirs.H.max())
 
 
+@pytest.mark.parametrize("weights", ["missing", "weights"])
+@pytest.mark.parametrize("loss", ["frobenius", "kullback-leibler"])
+@pytest.mark.parametrize("solver", ["accelerated", "mu"])
+def test_missing_values_and_weights_are_those_of_the_cpu(solver, loss, weights):
+    rng = np.random.default_rng(1)
+    X = data()
+    X[rng.random(X.shape) < 0.1] = np.nan
+    M = rng.random(X.shape) if weights == "weights" else None
+    options = {
+        "solver": solver, "n_init": 4, "init": "nndsvda", "beta_loss": loss, "weights": M,
+    }  # fmt: skip
+    first = {**options, "tol": 0, "max_iter": 20}
+    on_gpu, on_cpu = nmf(X, 8, device="cuda", **first), nmf(X, 8, **first)
+    np.testing.assert_allclose(on_gpu.W, on_cpu.W, atol=1e-7 * on_cpu.W.max())
+    np.testing.assert_allclose(on_gpu.H, on_cpu.H, atol=1e-7 * on_cpu.H.max())
+    whole = {**options, "max_iter": 300}
+    agree(nmf_merge(X, 8, device="cuda", **whole), nmf_merge(X, 8, **whole), np.float64)
+    weights = transform(torch.from_numpy(X).cuda(), on_gpu.H, weights=M, beta_loss=loss)
+    expected = transform(X, on_gpu.H, weights=M, beta_loss=loss)
+    np.testing.assert_allclose(weights.cpu(), expected, atol=1e-6 * expected.max())
+
+
 def test_a_tensor_stays_where_it_is_and_results_come_back_in_kind():
     X = torch.from_numpy(data()).cuda()
     result = nmf_merge(X, 8, n_init=3, return_all=True)

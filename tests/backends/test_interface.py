@@ -20,6 +20,7 @@ from nmfmerge.backends import entrywise, interface, reference
 from nmfmerge.backends import numba as on_numpy
 from nmfmerge.backends.interface import Capability
 from nmfmerge.matrices import wrap
+from nmfmerge.matrices.weighted import EntryWeights
 
 N, STARTS = 9, 3
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
@@ -58,6 +59,10 @@ class OnNumPy:
         """The rows of X as the backend reads them: of a dense X, then of a sparse one."""
         return [wrap(A).lines("W") for A in (X, np.asfortranarray(X), sp.csr_array(X))]
 
+    def weights(self, M):
+        """The rows of weights as the backend reads them: dense, then sparse."""
+        return [EntryWeights(A, complement=False).lines("W") for A in (M, sp.csr_array(M))]
+
     def read(self, A):
         return A.toarray() if sp.issparse(A) else A
 
@@ -67,6 +72,9 @@ class OnReference(OnNumPy):
 
     def lines(self, X):
         return [X] * 3
+
+    def weights(self, M):
+        return [M, M]
 
 
 class OnTorch(OnNumPy):
@@ -100,6 +108,9 @@ class OnTorch(OnNumPy):
             warnings.simplefilter("ignore")  # that sparse tensors are new
             sparse = X.to_sparse_csr()
         return [TorchData(A).lines("W") for A in (X, across, sparse)]
+
+    def weights(self, M):
+        return [self.short(M), self.short(np.asfortranarray(M))]
 
     def read(self, A):
         if not hasattr(A, "detach"):
@@ -487,14 +498,54 @@ def kl_sweep_(k, x, F, fixed, lines, floor):
     free = x.number(np.arange(x.r) != 1)
     first = k.kl_sweep_(F, fixed, lines, floor)[:2]
     second = k.kl_sweep_(F, fixed, lines, floor, 3, True, free, l1=0.1, l2=0.3)
-    return F, *first, *second
+    sums = x.number(np.random.default_rng(0).random(F.shape) * 5)
+    sums[:, 0, 1] = 0
+    third = k.kl_sweep_(F, fixed, lines, floor, 2, True, l1=0.0, l2=0.3, sums=sums)
+    return F, *first, *second, *third
 
 
 @operation
 @by_lines
 def kl_mu_step_(k, x, F, fixed, lines, floor):
     first = k.kl_mu_step_(F, fixed, lines, floor, 1e-30)
-    return F, *first, *k.kl_mu_step_(F, fixed, lines, floor, 0.01, l1=0.1, l2=0.3)
+    second = k.kl_mu_step_(F, fixed, lines, floor, 0.01, l1=0.1, l2=0.3)
+    sums = x.number(0.1 + np.random.default_rng(0).random(F.shape))
+    return F, *first, *second, *k.kl_mu_step_(F, fixed, lines, floor, 1e-30, sums=sums)
+
+
+@operation
+def weighted_sweep_(k, x):
+    """Weights of which some are zero, and of one line all; then few that are not one."""
+    rng = np.random.default_rng(0)
+    M = (rng.random(x.X.shape) * (rng.random(x.X.shape) > 0.3)).astype(x.X.dtype)
+    M[0] = 0
+    few = M * (rng.random(M.shape) < 0.2)
+    T = k.to_host(x.T)
+    free, found = x.number(np.arange(x.r) != 1), []
+    for U, G in ((M, None), (few, k.gram64(x.T))):
+        C = x.on.short(T @ (x.X * (U if G is None else 1 - U)).T)
+        for lines in x.on.weights(U):
+            for options in ({}, {"n_sweeps": 2, "free": free, "l1": 0.1, "l2": 0.3}):
+                for multiply in (False, True):
+                    F = k.copy(x.F)
+                    notes = k.weighted_sweep_(
+                        F, x.T, C, G, lines, value=True, multiply=multiply, **options
+                    )  # fmt: skip
+                    found += [F, *notes]
+    return found
+
+
+@operation
+def missing_cross_(k, x):
+    """Of u, of which many are zero, and of one line all."""
+    U = np.random.default_rng(0).random(x.X.shape).astype(x.X.dtype)
+    U[U < 0.7] = U[0] = 0
+    found = []
+    for lines in x.on.weights(U)[-1:]:  # sparse where the backend knows that
+        for add in (True, False):
+            C = k.copy(x.F)
+            found += [k.missing_cross_(x.F, x.T, C, lines, add), C]
+    return found
 
 
 @operation

@@ -152,9 +152,10 @@ def line_in(request, monkeypatch):
         monkeypatch.setattr(triton_kl, "_PROGRAMS", 9)  # three a start, for seven lines
 
 
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weights"])
 @pytest.mark.parametrize("side", ["W", "H"])
 @pytest.mark.parametrize("kind", ["dense", "CSR"])
-def test_kl_sweep_equals_its_twin(kind, side, line_in):
+def test_kl_sweep_equals_its_twin(kind, side, weighted, line_in):
     rng = np.random.default_rng(0)
     X = rng.poisson(1.5, (7, 37)) / 8.0
     X[2] = 0
@@ -164,13 +165,17 @@ def test_kl_sweep_equals_its_twin(kind, side, line_in):
     lines = TorchData(X_t if kind == "dense" else csr(X_t)).lines(side)
     free = np.array([True, True, False])
     options = {"l1": 0.1, "l2": 0.2}
+    sums = 3 * rng.random(F.shape) if weighted else None
+    sums_t = torch.from_numpy(sums) if weighted else None
     ours = tensors(F, fixed)
     for _ in range(2):
         moved, total, seen = kl_sweep_(
             *ours, lines, 1e-12, 2, True, torch.from_numpy(free), **options,
-            active=torch.from_numpy(ACTIVE),
+            active=torch.from_numpy(ACTIVE), sums=sums_t,
         )  # fmt: skip
-        expected = reference.kl_sweep_(F, fixed, X, 1e-12, 2, True, free, **options, active=ACTIVE)
+        expected = reference.kl_sweep_(
+            F, fixed, X, 1e-12, 2, True, free, **options, active=ACTIVE, sums=sums
+        )
         np.testing.assert_allclose(ours[0], F, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(moved, expected[0], rtol=1e-8, atol=1e-15)
         np.testing.assert_allclose(total, expected[1], rtol=1e-9)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import kl, path, rank_choice
+from benchmarks import kl, missing, path, rank_choice
 from benchmarks.common import load
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -28,6 +28,13 @@ def test_confidence_is_worth_what_it_says(level, least, measured):
 
 def test_table_of_both_losses_is_the_stored_one():
     assert kl.table() in (DOCS / "loss.md").read_text(encoding="utf-8")
+
+
+def test_tables_of_missing_values_are_the_stored_ones():
+    page = (DOCS / "missing.md").read_text(encoding="utf-8")
+    assert missing.with_section(page) == page
+    other = page.replace("<!-- end of the stored", "| 1 |\n<!-- end of the stored")
+    assert missing.with_section(other) == page
 
 
 def test_table_of_the_path_is_the_stored_one():

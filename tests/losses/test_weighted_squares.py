@@ -27,8 +27,11 @@ DATA = {
 }
 
 
+FEW = np.where(np.add.outer(np.arange(M), np.arange(N)) % 4, X, np.nan), {}
+
+
 def made(name, dtype=np.float64):
-    given, options = DATA[name]
+    given, options = FEW if name == "a few missing" else DATA[name]
     data = check_X(given.astype(dtype), **options)
     weights = data.weights.rows(slice(None)).astype(float)
     known = data.X.toarray() if sp.issparse(data.X) else data.X
@@ -198,3 +201,39 @@ def test_metrics_count_what_is_observed():
     error = 100 * np.sum(SOME * (X - W @ H) ** 2) / np.sum(SOME * X**2)
     assert metrics.fitting_error(X, W, H, weights=SOME) == pytest.approx(error, rel=1e-12)
     assert metrics.kkt_residual(X, W, H, weights=SOME) > 0.01
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("side", ["W", "H"])
+def test_sweeps_where_few_are_missing_are_those_of_completed_data_and_lower_the_loss(side, dtype):
+    data, x, weights = made("a few missing", dtype)
+    assert data.weights.few_missing
+    Wt, H = start(dtype)
+    before = [loss(x, weights, *pair) for pair in zip(Wt, H, strict=True)]
+    full = [np.where(weights > 0, x, W.T.astype(float) @ h) for W, h in zip(Wt, H, strict=True)]
+    F, fixed = (Wt, H) if side == "W" else (H, Wt)
+    expected = [
+        swept(X if side == "W" else X.T, np.ones(X.shape if side == "W" else X.T.shape), *pair)
+        for X, pair in zip(full, zip(F, fixed, strict=True), strict=True)
+    ]
+    free = np.array([True, False, True])
+    held = F[:, 1].copy()
+    problem = Problem(data, FROBENIUS)
+    passes = problem.loss.entrywise(data)
+    only = F.copy()
+    passes.sweep_(side, only, fixed, free=free)
+    np.testing.assert_array_equal(only[:, 1], held)
+    seen = passes.sweep_(side, F, fixed, value=True)[2]
+    tolerance = 1e-12 if dtype == np.float64 else 1e-4
+    np.testing.assert_allclose(F, expected, rtol=tolerance, atol=tolerance)
+    after = [loss(x, weights, *pair) for pair in zip(Wt, H, strict=True)]
+    np.testing.assert_allclose(passes.value(Wt, H, seen), after, rtol=10 * tolerance)
+    assert all(a < b for a, b in zip(after, before, strict=True))
+
+
+def test_where_much_of_a_line_is_missing_sweeps_go_line_by_line():
+    holes = X.copy()
+    holes[0, : N // 2 + 1] = np.nan
+    assert not check_X(holes).weights.few_missing
+    holes[0, 0] = X[0, 0]
+    assert check_X(holes).weights.few_missing

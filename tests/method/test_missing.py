@@ -14,6 +14,7 @@ from nmfmerge import (
     recover_components,
     transform,
 )
+from nmfmerge.inputs.check import check_X
 from nmfmerge.metrics import kkt_residual
 from nmfmerge.storage.records import pack_result, unpack_result
 
@@ -25,6 +26,7 @@ X = W_TRUE @ H_TRUE
 OBSERVED = rng.random(X.shape) < 0.7
 HOLES = np.where(OBSERVED, X, np.nan)
 NOISY = X + 0.1 * rng.random(X.shape)
+FEW = np.where(np.add.outer(np.arange(40), np.arange(30)) % 9, NOISY, np.nan)  # of every line
 M = np.where(OBSERVED, rng.random(X.shape) + 0.2, 0)
 START = rng.random((40, 3)) + 0.1, rng.random((3, 30)) + 0.1
 
@@ -104,6 +106,33 @@ def test_objectives_are_weighted_and_stationary(solver):
     assert kkt_residual(NOISY, found.W, found.H, weights=8 * M) < 1e-3
 
 
+@pytest.mark.parametrize(
+    "more",
+    [{}, {"alpha_W": 1e-3, "alpha_H": 2e-3, "l1_ratio": 0.4}, {"hold": {"H": [0], "W": [2]}}],
+)
+@pytest.mark.parametrize("kind", [np.asarray, np.asfortranarray, sp.csr_array])
+def test_few_missing_values_lead_to_the_optimum_of_weights(kind, more):
+    """Sweeps over completed data and line by line are two ways to one end."""
+    options = {"init": START, "tol": 1e-10, "max_iter": 100_000, **more}
+    completed = nmf(kind(FEW), 3, **options)
+    assert check_X(kind(FEW)).weights.few_missing
+    almost = np.where(np.isnan(FEW), 0, 1.0)
+    almost[0, 1] = 1 - 1e-12  # weights of their own keep sweeps line by line
+    by_lines = nmf(NOISY, 3, weights=almost, **options)
+    assert completed.objective == pytest.approx(by_lines.objective, rel=1e-8)
+    np.testing.assert_allclose(completed.W @ completed.H, by_lines.W @ by_lines.H, atol=1e-5)
+    if not more:
+        assert kkt_residual(FEW, completed.W, completed.H) < 1e-8
+
+
+@pytest.mark.parametrize("n_jobs", [2, 5])
+def test_the_bits_of_completed_data_do_not_depend_on_threads(n_jobs):
+    own = np.random.default_rng(0)
+    large = np.where(own.random((900, 700)) < 0.1, np.nan, own.random((900, 700)))
+    options = {"init": "random", "tol": 1e-2}
+    same(nmf(large, 20, n_jobs=n_jobs, **options), nmf(large, 20, n_jobs=1, **options))
+
+
 def test_the_objective_never_rises():
     errors = []
     nmf(NOISY, 4, weights=M, tol=1e-5, callback=lambda p: errors.append(p.fitting_error))
@@ -129,7 +158,7 @@ def test_penalties_and_held_components_go_with_weights():
     )
 
 
-@pytest.mark.parametrize("given", [HOLES + 0.0, sp.csr_array(np.where(OBSERVED, NOISY, 0))])
+@pytest.mark.parametrize("given", [HOLES + 0.0, FEW, sp.csr_array(np.where(OBSERVED, NOISY, 0))])
 def test_a_run_that_was_stopped_continues_to_the_same_bits(given, tmp_path):
     options = {"missing": "zeros" if sp.issparse(given) else "nan", "tol": 1e-7}
     whole = nmf_merge(given, 4, **options)

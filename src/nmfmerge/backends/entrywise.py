@@ -44,8 +44,13 @@ class EntrywiseBackend(Backend, Protocol):
         l1: float = 0.0,
         l2: float = 0.0,
         active: Array | None = None,
+        sums: Array | None = None,
     ) -> Any:
-        """Sweep over the coordinates of F; see `nmfmerge.backends.numba.kl_sweep.kl_sweep_`."""
+        """Sweep over the coordinates of F; see `nmfmerge.backends.numba.kl_sweep.kl_sweep_`.
+
+        Where entries have weights m, ``lines`` are of m x and ``sums`` (n_starts × r × p) are
+        Σ m f of each line, float64.
+        """
 
     def kl_mu_step_(
         self,
@@ -56,10 +61,41 @@ class EntrywiseBackend(Backend, Protocol):
         tiny: float,
         l1: float = 0.0,
         l2: float = 0.0,
+        sums: Array | None = None,
     ) -> Any:
         """Multiply F by ``(Σ f x/y) / (Σ f + l1 + l2 F)``; what falls below ``tiny`` is zero.
 
+        ``sums`` are those of `kl_sweep_`, with weights.
+
         Returns ``‖new − old‖²`` and ``‖new + old‖²`` of each component (n_starts × r).
+        """
+
+    def weighted_sweep_(
+        self,
+        F: Array,
+        fixed: Array,
+        C: Array,
+        G: Array | None,
+        lines: Any,
+        n_sweeps: int = 1,
+        value: bool = False,
+        free: Array | None = None,
+        l1: float = 0.0,
+        l2: float = 0.0,
+        multiply: bool = False,
+        active: Array | None = None,
+    ) -> Any:
+        """Sweep for the weighted squared error; ``lines`` are of the weights.
+
+        See `nmfmerge.backends.numba.weighted_sweep.weighted_sweep_`.
+        """
+
+    def missing_cross_(
+        self, F: Array, fixed: Array, C: Array, lines: Any, add: bool = True
+    ) -> Array:
+        """Add Σ u y f of each line to C, if ``add`` says so; return Σ u y² of each start.
+
+        ``lines`` are of the u, which is 1 where X is missing, and y = WH.
         """
 
     def kl_explained(self, F: Array, fixed: Array, lines: Any, floor: float, /) -> Array:

@@ -23,6 +23,8 @@ from nmfmerge.backends.reference_kl import kl_ratios as kl_ratios
 from nmfmerge.backends.reference_kl import kl_sweep_ as kl_sweep_
 from nmfmerge.backends.reference_kl import kl_x_log_y as kl_x_log_y
 from nmfmerge.backends.reference_kl import largest_ratio as largest_ratio
+from nmfmerge.backends.reference_kl import missing_cross_ as missing_cross_
+from nmfmerge.backends.reference_kl import weighted_sweep_ as weighted_sweep_
 
 capabilities = frozenset(
     {

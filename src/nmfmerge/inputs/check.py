@@ -63,30 +63,38 @@ class _Entries(NamedTuple):
 def _check_matrix(X: Any, device: Any, tf32: bool, entries: _Entries) -> DataMatrix:
     if lazy.is_lazy(X):
         if not entries.plain:
-            raise refusals.missing_on_device()
+            raise refusals.missing_in_dask()
         return _open_lazy(X, device)
     if not tensors.is_tensor(X):
         matrix, data = _check_on_host(X, entries)
         if device is None or tensors.is_host(device):
             return data
-        if data.weights is not None:
-            raise refusals.missing_on_device()
-        moved = tensors.device_matrix(tensors.on_device(matrix, device), tf32)
-        moved.weight_unit = data.weight_unit
+        moved = _moved(matrix, data, device, tf32)
         moved.to_user = moved.kernels.to_host  # type: ignore[method-assign]
         return moved
     home = X.device
     X = X if device is None else tensors.on_device(X, device)
     if tensors.is_host(X.device):
         data = tensors.give_tensors(_check_on_host(tensors.host_matrix(X), entries)[1])
-    elif not entries.plain:
-        raise refusals.missing_on_device()
-    else:
+    elif entries.plain and not tensors.has_nan(X):
         data = tensors.device_matrix(X, tf32)
+    else:
+        data = _moved(*_check_on_host(tensors.host_matrix(X.cpu()), entries), X.device, tf32)
     if home != X.device:
         to_user = data.to_user
         data.to_user = lambda A: to_user(A).to(home)  # type: ignore[method-assign]
     return data
+
+
+def _moved(matrix: Any, data: DataMatrix, device: Any, tf32: bool) -> DataMatrix:
+    """Data that were checked in memory, on a device."""
+    if data.weights is None:
+        moved = tensors.device_matrix(tensors.on_device(matrix, device), tf32)
+        moved.weight_unit = data.weight_unit
+        return moved
+    if sp.issparse(matrix):
+        raise refusals.missing_in_sparse_on_device()
+    return tensors.weighted_matrix(data, device, tf32)
 
 
 def _open_lazy(X: Any, device: Any) -> DataMatrix:

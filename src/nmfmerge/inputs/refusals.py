@@ -53,12 +53,21 @@ def infinite(where: str) -> ArgumentError:
     )
 
 
-def missing_on_device() -> ArgumentError:
-    """With missing values or weights, where they are not supported."""
+def missing_in_dask() -> ArgumentError:
+    """With missing values or weights, in chunks."""
     return ArgumentError(
         "X",
-        "has missing values or weights, which a GPU and Dask arrays do not support",
-        fix="pass X as an array or a sparse matrix in memory, without {device}",
+        "has missing values or weights, which a fit of a Dask array does not support",
+        fix="pass X.compute()",
+    )
+
+
+def missing_in_sparse_on_device() -> ArgumentError:
+    """Sparse, with missing values or weights, on a device."""
+    return ArgumentError(
+        "X",
+        "is sparse and has missing values or weights, which a GPU does not support",
+        fix="leave out {device}, or pass a dense array with NaN where an entry is missing",
     )
 
 

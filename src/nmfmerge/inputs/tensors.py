@@ -104,6 +104,22 @@ def device_matrix(X: "torch.Tensor", tf32: bool) -> DataMatrix:
     return TorchData(X, unit_exponent(high), tf32)
 
 
+def weighted_matrix(data: Any, device: Any, tf32: bool) -> DataMatrix:
+    """X with its weights, checked in memory, as a data matrix on a device."""
+    from nmfmerge.matrices.weighted_torch import WeightedTensor
+
+    place = on_device(np.empty(0), device).device
+    return WeightedTensor(data, place, tf32)
+
+
+def has_nan(X: "torch.Tensor") -> bool:
+    """True if a value of X is NaN."""
+    import torch
+
+    values = X if X.layout == torch.strided else _as_coo(X).values()
+    return values.is_floating_point() and bool(values.isnan().any())
+
+
 def on_device(X: Any, device: Any) -> "torch.Tensor":
     """An array, sparse matrix or tensor as a tensor on a device.
 

@@ -80,9 +80,13 @@ class Entrywise(Protocol):
     def total(self) -> float:
         """The size of the numbers that a value is the difference of."""
 
+    @property
+    def n_sweeps(self) -> int:
+        """How many sweeps over a side pay in one pass of an extrapolated iteration."""
+
     def sweep_(
-        self, side: Side, F: Array, fixed: Array, *, value: bool = False, free: Any = None,
-        l1: float = 0.0, l2: float = 0.0, active: Any = None,
+        self, side: Side, F: Array, fixed: Array, *, n_sweeps: int = 1, value: bool = False,
+        free: Any = None, l1: float = 0.0, l2: float = 0.0, active: Any = None,
     ) -> tuple[Array, Array, Array]:  # fmt: skip
         """Update the factor of one side by coordinate descent, which cannot raise the objective.
 

@@ -24,6 +24,8 @@ class Divergence:
     does not refer to the matrix, which may keep it.
     """
 
+    n_sweeps = 1  # per pass
+
     def __init__(self, data: DataMatrix) -> None:
         self.kind, self.kernels = type(data), data.kernels
         self.shape, self.dtype = data.shape, data.dtype

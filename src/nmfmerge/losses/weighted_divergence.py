@@ -12,14 +12,12 @@ from weakref import proxy
 
 import numpy as np
 
-from nmfmerge.backends.numba.kl_sums import kl_weighted_mu_step_
-from nmfmerge.backends.numba.kl_sweep import kl_weighted_sweep_
 from nmfmerge.losses.kl_divergence import Divergence
-from nmfmerge.matrices import Side
+from nmfmerge.matrices import Array, Side
 
 
 class WeightedDivergence(Divergence):
-    """The weighted divergence of a `WeightedData`: that of M∘X, with the sums of M."""
+    """The weighted divergence of a matrix with weights: that of M∘X, with the sums of M."""
 
     def __init__(self, data: Any) -> None:
         super().__init__(data.product)
@@ -30,43 +28,28 @@ class WeightedDivergence(Divergence):
         """Σ m f of each line of a side (r × p)."""
         return np.asarray(self.weights.cross(side, fixed[None])[0], dtype=np.float64)
 
-    def _line_sums(self, side: Side, fixed: np.ndarray) -> np.ndarray:
-        """The same of all starts, line by line (n_starts × p × r)."""
-        sums = self.weights.cross(side, fixed).swapaxes(1, 2)
-        return np.ascontiguousarray(sums, dtype=np.float64).clip(min=0)
-
     def sweep_(
-        self, side: Side, F: np.ndarray, fixed: np.ndarray, active: None = None, **options: Any
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Update one side by coordinate descent; see `kl_weighted_sweep_`."""
-        sums = self._line_sums(side, fixed)
-        moved, total, seen = kl_weighted_sweep_(
-            F, fixed, sums, self.lines[side], self.floor, **options
-        )
-        return moved, total, seen
+        self, side: Side, F: Array, fixed: Array, **options: Any
+    ) -> tuple[Array, Array, Array]:
+        """Update one side by coordinate descent; see `kl_sweep_`."""
+        return super().sweep_(side, F, fixed, sums=self.weights.sums(side, fixed), **options)
 
-    def mu_step_(
-        self, side: Side, F: np.ndarray, fixed: np.ndarray, **options: Any
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Update one side by multiplication; see `kl_weighted_mu_step_`."""
-        sums = self._line_sums(side, fixed)
-        moved, total = kl_weighted_mu_step_(
-            F, fixed, sums, self.lines[side], self.floor, self.tiny, **options
-        )
-        return moved, total
+    def mu_step_(self, side: Side, F: Array, fixed: Array, **options: Any) -> tuple[Array, Array]:
+        """Update one side by multiplication; see `kl_mu_step_`."""
+        return super().mu_step_(side, F, fixed, sums=self.weights.sums(side, fixed), **options)
 
-    def observed_sizes(self, Wt: np.ndarray, H: np.ndarray) -> np.ndarray:
+    def observed_sizes(self, Wt: Array, H: Array) -> Array:
         """Σ m w_k h_k of each component (n_starts × r)."""
-        sums = self.weights.cross("W", H)
-        return np.asarray(np.einsum("skp,skp->sk", Wt, sums, dtype=np.float64))
+        return self.kernels.row_products(Wt, self.weights.cross("W", H))
 
     @cached_property
     def x_log_x(self) -> float:
         """Σ m x log x."""
         from scipy.special import xlogy
 
+        host = self.matrix.on_host()
         none = np.zeros((1, self.shape[0])), np.zeros((1, self.shape[1]))
-        return float(self.matrix.weighted_sum(lambda x, y: xlogy(x, x), 0.0, *none))
+        return float(host.weighted_sum(lambda x, y, _: xlogy(x, x), 0.0, *none))
 
     @cached_property
     def size(self) -> float:
@@ -75,27 +58,25 @@ class WeightedDivergence(Divergence):
 
         w, h = (F[0].astype(np.float64) for F in self.matrix.margins())
         rows, columns = self.margins
-        fitted = float(self.observed_sizes(w[None, None], h[None, None])[0, 0])
+        fitted = float(np.vdot(w, self.sums("W", h.astype(self.dtype)[None])[0]))
         by_margins = float((_log(w) * rows).sum() + (_log(h) * columns).sum())
         noise = 16 * np.finfo(self.dtype).eps * abs(float(xlogy(self.total, self.total)))
         size = self.x_log_x - self.total - by_margins + fitted
         return size if size > noise else 0.0
 
-    def exact_values(self, Wt: np.ndarray, H: np.ndarray) -> np.ndarray:
+    def exact_values(self, Wt: Array, H: Array) -> np.ndarray:
         """The loss of each start, summed in parts that do not cancel."""
-        values = []
-        for pair in zip(Wt.astype(np.float64), H.astype(np.float64), strict=True):
-            everywhere = float(np.vdot(*(F.sum(axis=1) for F in pair)))
-            values.append(self.matrix.weighted_sum(self._terms, everywhere, *pair))
-        return np.array(values)
+        everywhere = self.masses(Wt, H).sum(axis=1)
+        starts = zip(everywhere.tolist(), Wt, H, strict=True)
+        return np.array([self.matrix.weighted_sum(self._terms, *start) for start in starts])
 
-    def _terms(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def _terms(self, x: Array, y: Array, xp: Any) -> Array:
         """The divergence of each entry, x log(x/y) − x + y."""
-        safe = np.where(x > 0, x, 1)
-        more = np.where(x > 0, y / safe - 1, 0)
-        far = x * np.log(safe / np.maximum(y, self.floor)) - x + y
-        near = np.abs(more) < 0.5
-        return np.where(near & (x > 0), x * (more - np.log1p(np.where(near, more, 0))), far)
+        safe = xp.where(x > 0, x, 1)
+        more = xp.where(x > 0, y / safe - 1, 0)
+        far = x * xp.log(safe / y.clip(min=self.floor)) - x + y
+        near = xp.abs(more) < 0.5
+        return xp.where(near & (x > 0), x * (more - xp.log1p(xp.where(near, more, 0))), far)
 
     def rises(
         self, Wt: np.ndarray, H: np.ndarray, w_steps: np.ndarray, h_steps: np.ndarray

@@ -2,9 +2,10 @@ r"""The weighted squared error, for missing values and for entries of unequal ce
 
 .. math:: \tfrac12 \sum_{ij} m_{ij} (x_{ij} - (WH)_{ij})^2, \qquad 0 \le m_{ij}
 
-The rows of a factor no longer share one Gram, so solvers sweep line by line (see
-`nmfmerge.backends.numba.weighted_sweep`). Recovery completes X by the present WH: what is missing
-then has no residual. The merge needs WH alone, and is that of the squared error.
+The rows of a factor no longer share one Gram. Where little is missing, solvers sweep as HALS does,
+on X completed by the present WH, whose distance bounds the loss and agrees with it at WH; else line
+by line (see `nmfmerge.backends.numba.weighted_sweep`). Recovery completes X by the present WH, too:
+what is missing then has no residual. The merge needs WH alone, and is that of the squared error.
 """
 
 from functools import cached_property
@@ -14,51 +15,92 @@ import numpy as np
 
 from nmfmerge.backends.numba import gram64
 from nmfmerge.backends.numba.weighted_nnls import weighted_nnls
-from nmfmerge.backends.numba.weighted_sweep import weighted_sweep_
 from nmfmerge.losses.base import BatchView, Entrywise, Form, Recovered
 from nmfmerge.losses.frobenius import Frobenius
 from nmfmerge.losses.frobenius_recovery import recover_round
 from nmfmerge.losses.penalties import Penalty
 from nmfmerge.matrices import Array, Check, DataMatrix, Side
 
+_SWEEPS = 6  # of completed data, per product
+
 
 class WeightedPasses:
     """The passes over X that solvers for losses on entries need."""
 
     def __init__(self, matrix: Any) -> None:
-        self.matrix, self.weights = matrix, matrix.weights
+        self.matrix, self.weights, self.kernels = matrix, matrix.weights, matrix.kernels
 
     @cached_property
     def total(self) -> float:
         """½ Σ m x²."""
         return 0.5 * float(self.matrix.norm2)
 
-    def _grams(self, fixed: np.ndarray) -> np.ndarray | None:
+    def _grams(self, fixed: Array) -> Array | None:
         """The Grams of a factor, if most weights are one."""
-        return gram64(fixed) if self.weights.complement else None
+        return self.kernels.gram64(fixed) if self.weights.complement else None
+
+    @property
+    def n_sweeps(self) -> int:
+        """Sweeps per pass: where X is completed, they cost little beside the products."""
+        return _SWEEPS if self.weights.few_missing else 1
 
     def sweep_(
-        self, side: Side, F: np.ndarray, fixed: np.ndarray, **options: Any
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Update one side by coordinate descent; see `weighted_sweep_`."""
+        self, side: Side, F: Array, fixed: Array, **options: Any
+    ) -> tuple[Array, Array, Array]:
+        """Update one side by coordinate descent, on X completed by WH where few are missing."""
+        if self.weights.few_missing:
+            return self._completed_sweep_(side, F, fixed, **options)
+        return self._line_sweep_(side, F, fixed, **options)
+
+    def _line_sweep_(
+        self, side: Side, F: Array, fixed: Array, **options: Any
+    ) -> tuple[Array, Array, Array]:
+        """Sweep line by line; see `weighted_sweep_`."""
         C, G = self.matrix.cross(side, fixed), self._grams(fixed)
-        return weighted_sweep_(F, fixed, C, G, self.weights.lines(side), **options)
+        sweep_: Any = self.kernels.weighted_sweep_
+        moved, total, seen = sweep_(F, fixed, C, G, self.weights.lines(side), **options)
+        return moved, total, seen
 
-    def mu_step_(
-        self, side: Side, F: np.ndarray, fixed: np.ndarray, **options: Any
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _completed_sweep_(
+        self, side: Side, F: Array, fixed: Array, *, n_sweeps: int = 1, value: bool = False,
+        free: Any = None, l1: float = 0.0, l2: float = 0.0, active: Any = None,
+    ) -> tuple[Array, Array, Array]:  # fmt: skip
+        """Sweeps of HALS for X completed by WH: its squared distance bounds the loss."""
+        k: Any = self.kernels
+        lines, C = self.weights.lines(side), self.matrix.cross(side, fixed)
+        observed = k.copy(C) if value else C
+        k.missing_cross_(F, fixed, C, lines)
+        G = self.matrix.gram(fixed, k.empty((*fixed.shape[:2], fixed.shape[1]), fixed))
+        if l1:
+            C -= l1
+        if l2:
+            k.diagonals(G)[:] += l2
+        curvature = k.diagonals(G)
+        if l1:  # nothing is left where the partner is zero
+            keeps = curvature > 0
+            F *= (keeps if free is None else keeps | ~free)[:, :, None]
+        if free is not None:
+            curvature *= free  # a component without curvature rests
+        moved, total = k.hals_sweep_(F, G, C, n_sweeps, active)[:2]
+        if not value:
+            return moved, total, k.numbers(len(F), 0.0, F)
+        squares = k.missing_cross_(F, fixed, C, lines, add=False)
+        whole = k.inner_products(k.gram64(F), k.gram64(fixed))
+        return moved, total, k.inner_products(F, observed) - 0.5 * (whole - squares)
+
+    def mu_step_(self, side: Side, F: Array, fixed: Array, **options: Any) -> tuple[Array, Array]:
         """Update one side by multiplication."""
-        return self.sweep_(side, F, fixed, multiply=True, **options)[:2]
+        return self._line_sweep_(side, F, fixed, multiply=True, **options)[:2]
 
-    def sizes(self, Wt: np.ndarray, H: np.ndarray) -> np.ndarray:
+    def sizes(self, Wt: Array, H: Array) -> Array:
         """⟨w_k h_k, WH⟩ of each component (n_starts × r), over all entries."""
-        return np.asarray((gram64(Wt) * gram64(H)).sum(axis=2))
+        return (self.kernels.gram64(Wt) * self.kernels.gram64(H)).sum(axis=2)
 
-    def value(self, Wt: np.ndarray, H: np.ndarray, seen: np.ndarray | None = None) -> np.ndarray:
+    def value(self, Wt: Array, H: Array, seen: Array | None = None) -> Array:
         """The loss of each start; ``seen`` is what a sweep has noted; cancels near an exact fit."""
         if seen is None:
-            held = np.zeros(Wt.shape[1], dtype=bool)
-            seen = self.sweep_("W", Wt, H, value=True, free=held)[2]
+            held = self.kernels.numbers(Wt.shape[1], False, Wt)
+            seen = self._line_sweep_("W", Wt, H, value=True, free=held)[2]
         return self.total - seen
 
 
@@ -75,7 +117,7 @@ class WeightedSquares(Frobenius):
     def value(self, batch: BatchView) -> Array:
         """The loss of each start, with the penalty, in one pass over the entries with a u."""
         value = WeightedPasses(batch.problem.matrix).value(batch.Wt, batch.H).clip(min=0.0)
-        return value + batch.problem.penalties(batch.Wt, batch.H)
+        return value + batch.problem.penalty.value(batch.Wt, batch.H, batch.problem.kernels)
 
     def recover(
         self, matrix: DataMatrix, Wt: Array, H: Array, k: int, check: Check, held: np.ndarray
@@ -87,18 +129,20 @@ class WeightedSquares(Frobenius):
             pair = Wt[start : start + 1], H[start : start + 1]
             completed = matrix.completed(Wt[start], H[start])  # type: ignore[attr-defined]
             found.append(recover_round(completed, *pair, k, check, held))
+        stack = matrix.kernels.stack
         return Recovered(
-            np.concatenate([one.Wt for one in found]),
-            np.concatenate([one.H for one in found]),
+            stack([one.Wt[0] for one in found]),
+            stack([one.H[0] for one in found]),
             np.concatenate([one.strengths for one in found]),
             np.concatenate([one.gain for one in found]),
         )
 
     def weights(self, matrix: DataMatrix, H: np.ndarray, penalty: Penalty) -> Array:
         """Nonnegative least squares, each row of X with its own Gram, by an active set."""
-        weights: Any = matrix.weights
+        host: Any = matrix.on_host()
+        weights = host.weights
         H = np.ascontiguousarray(H / matrix.unit, dtype=matrix.dtype)
-        HXt = matrix.cross("W", H[None])[0]
+        HXt = host.cross("W", H[None])[0]
         G = gram64(H) if weights.complement else np.zeros((len(H), len(H)))
         sign = -1.0 if weights.complement else 1.0
         Wt = weighted_nnls(G, HXt, H, weights.lines("W"), sign, l1=penalty.l1_W, l2=penalty.l2_W)
@@ -106,9 +150,10 @@ class WeightedSquares(Frobenius):
 
     def kkt_residual(self, batch: BatchView) -> np.ndarray:
         """How far each start is from a stationary point, relative to X; see `metrics`."""
-        matrix: Any = batch.problem.matrix
+        to_host = batch.problem.kernels.to_host
+        matrix: Any = batch.problem.matrix.on_host()
         total = np.zeros(len(batch.H))
-        for i, (Wt, H) in enumerate(zip(batch.Wt, batch.H, strict=True)):
+        for i, (Wt, H) in enumerate(zip(to_host(batch.Wt), to_host(batch.H), strict=True)):
             residual = matrix.completed(Wt, H)
             sides: tuple[tuple[Side, Any, Any, Any], ...] = (
                 ("W", Wt, H, residual.HXt), ("H", H, Wt, residual.WtX),

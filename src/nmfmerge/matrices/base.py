@@ -120,6 +120,10 @@ class DataMatrix(ABC):
         """The side whose factor is smaller."""
         return "W" if self.shape[0] <= self.shape[1] else "H"
 
+    def on_host(self) -> "DataMatrix":
+        """X in memory."""
+        return self
+
     def products_on_host(self) -> tuple[Product, Product]:
         """`HXt` and `WtX` for NumPy arrays, wherever X is."""
         return self.HXt, self.WtX

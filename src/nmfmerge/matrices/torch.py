@@ -18,7 +18,7 @@ from nmfmerge.matrices.svd import Check, TruncatedSVD
 
 _DTYPES: dict[Any, Any] = {torch.float32: np.dtype("f4"), torch.float64: np.dtype("f8")}
 _SMALL = 4_000_000  # entries up to which the singular vectors are computed on the host
-_BLOCK_ENTRIES = 2**25  # of a residual at a time
+BLOCK_ENTRIES = 2**25  # of a residual at a time
 
 
 class TorchData(DataMatrix):
@@ -106,7 +106,7 @@ class TorchData(DataMatrix):
         Wt, H = Wt.double(), H.double()
         if self.is_sparse:
             return self._sparse_residual_norm2(Wt, H)
-        rows = max(1, _BLOCK_ENTRIES // self.shape[1])
+        rows = max(1, BLOCK_ENTRIES // self.shape[1])
         total = torch.zeros((), dtype=torch.float64, device=H.device)
         for start in range(0, self.shape[0], rows):
             part = slice(start, start + rows)
@@ -121,7 +121,7 @@ class TorchData(DataMatrix):
         values = self.X.values()
         stored = torch.zeros_like(everywhere)
         fitted = torch.zeros_like(everywhere)
-        size = max(1, _BLOCK_ENTRIES // max(1, len(H)))
+        size = max(1, BLOCK_ENTRIES // max(1, len(H)))
         for start in range(0, len(values), size):
             part = slice(start, start + size)
             fit = (Wt[:, row[part]] * H[:, column[part]]).sum(dim=0)
@@ -135,7 +135,7 @@ class TorchData(DataMatrix):
         if self.is_sparse:
             return self._sparse_elementwise_cross_(side, own, other, rule, out)
         X = self.X if side == "W" else self.X.T
-        rows = max(1, _BLOCK_ENTRIES // X.shape[1])
+        rows = max(1, BLOCK_ENTRIES // X.shape[1])
         total = torch.zeros((), dtype=torch.float64, device=out.device)
         for start in range(0, X.shape[0], rows):
             part = slice(start, start + rows)
@@ -151,7 +151,7 @@ class TorchData(DataMatrix):
         X = self.X if side == "W" else self._Xt
         row, column, values = _rows_of(X), X.col_indices(), X.values()
         E, total = torch.empty_like(values), 0.0
-        size = max(1, _BLOCK_ENTRIES // max(1, len(own)))
+        size = max(1, BLOCK_ENTRIES // max(1, len(own)))
         for start in range(0, len(values), size):
             part = slice(start, start + size)
             y = (own[:, row[part]] * other[:, column[part]]).sum(dim=0)
@@ -165,7 +165,7 @@ class TorchData(DataMatrix):
 
     def digest(self) -> str:
         """A hash of the values of X, that of the same array in NumPy."""
-        return self._on_host().digest()
+        return self.on_host().digest()
 
     def place(self, F: np.ndarray, side: Side = "W") -> Array:
         """A factor in the precision of X, where X is."""
@@ -182,9 +182,10 @@ class TorchData(DataMatrix):
 
     def half(self, axis: int, first: int) -> DataMatrix:
         """Every other row (axis 0) or column (axis 1) of X, on the host."""
-        return self._on_host().half(axis, first)
+        return self.on_host().half(axis, first)
 
-    def _on_host(self) -> DataMatrix:
+    def on_host(self) -> DataMatrix:
+        """X in memory."""
         exponent = round(np.log2(self.unit))
         X = self.X * self.unit * self.unit if self._divided else self.X
         if not self.is_sparse:
@@ -195,7 +196,7 @@ class TorchData(DataMatrix):
 
     def _compute_svd(self, r: int, check: Check | None) -> TruncatedSVD:
         if self._is_small:
-            return self._on_host()._compute_svd(r, check)
+            return self.on_host()._compute_svd(r, check)
         return super()._compute_svd(r, check)
 
     @property
@@ -206,7 +207,7 @@ class TorchData(DataMatrix):
     def products_on_host(self) -> tuple[Product, Product]:
         """Products with a copy of a small X, or on the device."""
         if self._is_small:
-            return self._on_host().products_on_host()
+            return self.on_host().products_on_host()
 
         def on_device(product: Any) -> Product:
             def multiply(F: np.ndarray, out: np.ndarray) -> np.ndarray:
@@ -236,7 +237,7 @@ def _in_one_piece(X: torch.Tensor) -> torch.Tensor:
 
 
 def _parts(values: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    rows = max(1, _BLOCK_ENTRIES // max(1, values[:1].numel()))
+    rows = max(1, BLOCK_ENTRIES // max(1, values[:1].numel()))
     return values.split(rows)
 
 

@@ -6,6 +6,7 @@ minimises Σ m·d(x, y) takes the weights from here; no other code knows of them
 """
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import scipy.sparse as sp
 
 from nmfmerge.backends.numba import gram64
 from nmfmerge.backends.numba.kl_lines import Lines
-from nmfmerge.matrices.base import DataMatrix, Side
+from nmfmerge.matrices.base import SIDES, Array, DataMatrix, Side
 from nmfmerge.matrices.dense import DenseData
 from nmfmerge.matrices.digest import digest
 from nmfmerge.matrices.low_rank import LowRankPlus
@@ -23,9 +24,10 @@ from nmfmerge.matrices.scale import unit_exponent
 from nmfmerge.matrices.sparse import SparseData
 from nmfmerge.matrices.svd import Check, TruncatedSVD
 
-Term = Callable[[np.ndarray, np.ndarray], np.ndarray]
+Term = Callable[[Array, Array, Any], Array]  # of x and y, by the functions of NumPy or torch
 
 _BLOCK_ENTRIES = 2**18  # of a residual at a time
+_FEW = 0.5  # of a line may be missing, where sweeps look at X completed by WH
 _ROUNDING = float(np.finfo(np.float64).eps)
 _EXACT = 1e-9  # relative error of a sum above which it is made entry by entry
 _MARGIN_ROUNDS = 200
@@ -49,6 +51,14 @@ class EntryWeights:
         self.is_sparse = bool(sp.issparse(U))
         self._lines: dict[Side, Lines] = {}
 
+    @cached_property
+    def few_missing(self) -> bool:
+        """True if at most half of each row and of each column is missing, and all else counts 1."""
+        if not (self.complement and self.is_sparse):
+            return False
+        shapes = zip(SIDES, self.U.shape[::-1], strict=True)
+        return all(self.lines(side).longest <= _FEW * length for side, length in shapes)
+
     def lines(self, side: Side) -> Lines:
         """Rows or columns of U."""
         if side not in self._lines:
@@ -61,6 +71,10 @@ class EntryWeights:
         if not self.complement:
             return product
         return F.sum(axis=2, keepdims=True, dtype=np.float64).astype(F.dtype) - product
+
+    def sums(self, side: Side, F: np.ndarray) -> np.ndarray:
+        """Σ m f of each line of a side, in float64 (n_starts × r × length)."""
+        return np.asarray(self.cross(side, F), dtype=np.float64).clip(min=0)
 
     def rows(self, rows: slice) -> np.ndarray:
         """Some rows of the weights."""
@@ -136,17 +150,18 @@ class WeightedData(DataMatrix):
         """Σ m (x − y)²."""
         Wt, H = (F.astype(np.float64, copy=False) for F in (Wt, H))
         everywhere = float(np.vdot(gram64(Wt), gram64(H)))
-        return self.weighted_sum(lambda x, y: (x - y) ** 2, everywhere, Wt, H)
+        return self.weighted_sum(lambda x, y, _: (x - y) ** 2, everywhere, Wt, H)
 
     def weighted_sum(self, term: Term, everywhere: float, Wt: np.ndarray, H: np.ndarray) -> float:
         """Σ m·term(x, y) in float64; ``everywhere`` is Σ term(0, y) over all entries."""
+        Wt, H = (F.astype(np.float64, copy=False) for F in (Wt, H))
         if not self.is_sparse:
             return self._sum_of_all(term, Wt, H)
         stored, zeros = 0.0, 0.0
         x, u = self._stored_values()
         for part, y in self._stored_fit(Wt, H):
-            stored += float(np.vdot(u[part], term(x[part], y)))
-            zeros += float(term(np.zeros_like(y), y).sum())
+            stored += float(np.vdot(u[part], term(x[part], y, np)))
+            zeros += float(term(np.zeros_like(y), y, np).sum())
         if not self.weights.complement:
             return stored
         total = stored + max(0.0, everywhere - zeros)
@@ -156,7 +171,7 @@ class WeightedData(DataMatrix):
 
     def _sum_of_all(self, term: Term, Wt: np.ndarray, H: np.ndarray) -> float:
         """Σ m·term(x, y), entry by entry."""
-        return sum(float(np.vdot(M, term(x, y))) for M, x, y in self._blocks(Wt, H))
+        return sum(float(np.vdot(M, term(x, y, np))) for M, x, y in self._blocks(Wt, H))
 
     def _blocks(
         self, Wt: np.ndarray, H: np.ndarray

@@ -51,12 +51,13 @@ class Sweeps(EntrywiseSolver):
         """Sweep once over all coordinates of a side."""
         self.sweep(batch, side)
 
-    def sweep(self, batch: Batch, side: Side, value: bool = False) -> Array:
+    def sweep(self, batch: Batch, side: Side, value: bool = False, n_sweeps: int = 1) -> Array:
         """Sweep over a side; return what the value of each start needs, if it is asked for."""
         penalty = batch.problem.penalty
         moved, total, seen = batch.problem.entrywise.sweep_(
-            side, batch.factor(side), batch.factor(other(side)), value=value,
-            free=self._free[side], l1=penalty.l1(side), l2=penalty.l2(side), active=batch.active,
+            side, batch.factor(side), batch.factor(other(side)), n_sweeps=n_sweeps,
+            value=value, free=self._free[side], l1=penalty.l1(side), l2=penalty.l2(side),
+            active=batch.active,
         )  # fmt: skip
         self.note(batch, moved, total)
         batch.changed(side)
@@ -95,15 +96,16 @@ class AcceleratedSweeps(Extrapolated, Sweeps):
         """Try a step from every start; return the displacement to compare with plain sweeps."""
         k, momentum = batch.kernels, self.state
         first, second = self.sides
+        entrywise = batch.problem.entrywise
+        n_sweeps = entrywise.n_sweeps
         weight = momentum.next_weight()
         if batch.active is not None:
             weight *= batch.active
         self.clear_steps(batch)
         self.push(batch, second, weight)
-        self.sweep(batch, first)
+        self.sweep(batch, first, n_sweeps=n_sweeps)
         self.push(batch, first, weight)
-        seen = self.sweep(batch, second, value=True)
-        entrywise = batch.problem.entrywise
+        seen = self.sweep(batch, second, value=True, n_sweeps=n_sweeps)
         now = entrywise.value(batch.Wt, batch.H, seen).clip(min=0.0)
         now = now + batch.problem.penalty.value(batch.Wt, batch.H, k)
         step = k.judge_values_(

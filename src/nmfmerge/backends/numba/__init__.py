@@ -49,6 +49,7 @@ from nmfmerge.backends.numba.kl_sums import (
 )
 from nmfmerge.backends.numba.kl_sweep import kl_sweep_
 from nmfmerge.backends.numba.merging import merge_cheapest_
+from nmfmerge.backends.numba.missing_cross import missing_cross_
 from nmfmerge.backends.numba.momentum import RULE, fit_noted, judge_, judge_values_, rise, settle_
 from nmfmerge.backends.numba.mu import mean_sizes, mu_step_
 from nmfmerge.backends.numba.nnls import nnls_columns
@@ -62,6 +63,7 @@ from nmfmerge.backends.numba.steps import (
     note_steps_,
     sums,
 )
+from nmfmerge.backends.numba.weighted_sweep import weighted_sweep_
 from nmfmerge.backends.teams import at_most, available_threads, process_threads
 from nmfmerge.backends.threads import (
     alone,
@@ -122,6 +124,7 @@ __all__ = [
     "least_curvature",
     "mean_sizes",
     "merge_cheapest_",
+    "missing_cross_",
     "mix",
     "mu_step_",
     "nnls_columns",
@@ -144,5 +147,6 @@ __all__ = [
     "take",
     "thin_gram",
     "to_host",
+    "weighted_sweep_",
     "with_zero_components",
 ]

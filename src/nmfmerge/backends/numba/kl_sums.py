@@ -16,7 +16,7 @@ from nmfmerge.backends.numba.kl_lines import (
     log_,
     x_log_y,
 )
-from nmfmerge.backends.numba.kl_sweep import row_major
+from nmfmerge.backends.numba.kl_sweep import by_line, row_major
 from nmfmerge.backends.numba.shares import add_blocks, over_blocks, start_of
 
 
@@ -49,20 +49,16 @@ def _line_sums_(lines, length, sums):
                 sums[start + b, 1] += x[e] * z[e]
 
 
-def kl_mu_step_(F, fixed, lines, floor, tiny, l1=0.0, l2=0.0):
+def kl_mu_step_(F, fixed, lines, floor, tiny, l1=0.0, l2=0.0, sums=None):
     """Multiply F by ``(Σ f x/y) / (Σ f + l1 + l2 F)`` in place; zeros stay zero.
 
-    Values below ``tiny`` become zero. Returns ``‖new − old‖²`` and ``‖new + old‖²`` of each
+    Values below ``tiny`` become zero. With weights, ``sums`` are as in `kl_sweep_`.
+
+    Returns ``‖new − old‖²`` and ``‖new + old‖²`` of each
     component (n_starts × r).
     """
-    sums = fixed.sum(axis=2, dtype=np.float64)[:, None]
-    return kl_weighted_mu_step_(F, fixed, sums, lines, floor, tiny, l1, l2)
-
-
-def kl_weighted_mu_step_(F, fixed, sums, lines, floor, tiny, l1=0.0, l2=0.0):
-    """`kl_mu_step_` with weights; ``lines`` and ``sums`` are those of `kl_weighted_sweep_`."""
     r = F.shape[1]
-    notes = _multiplied(F, fixed, sums, lines, floor, tiny, l1, l2, True)
+    notes = _multiplied(F, fixed, by_line(fixed, sums), lines, floor, tiny, l1, l2, True)
     return notes[:, :r], notes[:, r : 2 * r]
 
 

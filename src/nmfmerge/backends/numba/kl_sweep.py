@@ -19,8 +19,9 @@ from nmfmerge.backends.numba.shares import add_blocks, over_blocks, start_of
 
 
 def kl_sweep_(
-    F, fixed, lines, floor, n_sweeps=1, value=False, free=None, l1=0.0, l2=0.0, active=None
-):
+    F, fixed, lines, floor, n_sweeps=1, value=False, free=None, l1=0.0, l2=0.0, active=None,
+    sums=None,
+):  # fmt: skip
     """Sweep over the coordinates of F, in place; no step raises the objective.
 
     Parameters
@@ -43,6 +44,8 @@ def kl_sweep_(
         Penalty ``l1·Σv + ½·l2·Σv²`` on F.
     active : None
         All starts are swept over, for on a CPU none waits.
+    sums : float64 array (n_starts, r, p), optional
+        S = Σ m f of each line, where entries have weights m; ``lines`` are then of m x.
 
     Returns
     -------
@@ -51,27 +54,22 @@ def kl_sweep_(
     x_log_y : float64 array (n_starts,)
         Σ x log y over stored entries, at the new F; zeros unless asked for.
     """
-    sums = fixed.sum(axis=2, dtype=np.float64)[:, None]
-    return kl_weighted_sweep_(F, fixed, sums, lines, floor, n_sweeps, value, free, l1, l2)
-
-
-def kl_weighted_sweep_(
-    F, fixed, sums, lines, floor, n_sweeps=1, value=False, free=None, l1=0.0, l2=0.0
-):
-    """`kl_sweep_` for Σ m (x log(x/y) − x + y), with weights m.
-
-    ``lines`` are of m x, and ``sums`` (n_starts × p × r, or n_starts × 1 × r if all are the same)
-    are S = Σ m f of each line.
-    """
     n_starts, r, _ = F.shape
     free = np.ones(r, dtype=np.bool_) if free is None else free
     notes = over_blocks(
         _sweep_blocks_, F, 2 * r + 1, 8.0 * n_starts * r * lines.values.size * n_sweeps,
-        fixed, row_major(fixed, lines), lines, sums + l1,
+        fixed, row_major(fixed, lines), lines, by_line(fixed, sums) + l1,
         float(l2), F.dtype.type(floor), n_sweeps, value, free,
     )  # fmt: skip
     sums = add_blocks(notes, n_starts)
     return sums[:, :r], sums[:, r : 2 * r], sums[:, 2 * r]
+
+
+def by_line(fixed, sums):
+    """Σ m f line by line (n_starts × p × r); n_starts × 1 × r if all lines have the same."""
+    if sums is None:
+        return fixed.sum(axis=2, dtype=np.float64)[:, None]
+    return np.ascontiguousarray(sums.swapaxes(1, 2))
 
 
 def row_major(fixed, lines):

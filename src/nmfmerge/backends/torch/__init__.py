@@ -35,6 +35,7 @@ from nmfmerge.backends.torch.kl_sums import (
     kl_x_log_y,
 )
 from nmfmerge.backends.torch.kl_sweep import kl_sweep_
+from nmfmerge.backends.torch.weighted_sweep import missing_cross_, weighted_sweep_
 
 __all__ = [
     "capabilities",
@@ -66,6 +67,7 @@ __all__ = [
     "largest_ratio",
     "largest_step",
     "mean_sizes",
+    "missing_cross_",
     "mix",
     "mu_step_",
     "note_steps_",
@@ -83,6 +85,7 @@ __all__ = [
     "sums",
     "take",
     "to_host",
+    "weighted_sweep_",
     "with_zero_components",
     "worth_shrinking",
 ]

@@ -18,13 +18,14 @@ def kl_line_sums(lines, n_lines, length):
     return torch.cat(sums).cpu().numpy() if sums else np.zeros((n_lines, 2))
 
 
-def kl_mu_step_(F, fixed, lines, floor, tiny, l1=0.0, l2=0.0):
+def kl_mu_step_(F, fixed, lines, floor, tiny, l1=0.0, l2=0.0, sums=None):
     """Multiply F by ``(Σ f x/y) / (Σ f + l1 + l2 F)`` in place; zeros stay zero."""
-    S = (fixed.sum(dim=2, dtype=torch.float64) + l1)[:, :, None]
+    S = fixed.sum(dim=2, dtype=torch.float64)[:, :, None] if sums is None else sums
+    S = S + l1
     moved, total = (torch.zeros(F.shape[:2], dtype=torch.float64, device=F.device) for _ in "12")
     for part in blocks(lines, len(F), F.dtype):
         old = F[:, :, part.columns].double()
-        down = S + l2 * old
+        down = (S if S.shape[2] == 1 else S[:, :, part.columns]) + l2 * old
         up = part.products(fixed, part.x / part.fit(F, fixed).clamp(min=floor)).double()
         new = torch.where(down > 0, old * (up / torch.where(down > 0, down, 1)), old).to(F.dtype)
         new = torch.where(new >= tiny, new, 0)

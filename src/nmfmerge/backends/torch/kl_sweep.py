@@ -11,15 +11,17 @@ from nmfmerge.backends.torch.lines import blocks
 
 
 def kl_sweep_(
-    F, fixed, lines, floor, n_sweeps=1, value=False, free=None, l1=0.0, l2=0.0, active=None
-):
+    F, fixed, lines, floor, n_sweeps=1, value=False, free=None, l1=0.0, l2=0.0, active=None,
+    sums=None,
+):  # fmt: skip
     """Sweep over the coordinates of F, in place; see `nmfmerge.backends.numba.kl_sweep`.
 
     Starts that are not ``active`` stay, and have not moved.
     """
     active = all_of(F) if active is None else active
-    sums = fixed.sum(dim=2, dtype=torch.float64) + l1
-    moves = (sums + l2 > 0) & active[:, None]
+    sums = fixed.sum(dim=2, dtype=torch.float64)[:, :, None] if sums is None else sums
+    sums = sums + l1
+    moves = active[:, None].expand(F.shape[:2])
     if free is not None:
         moves = moves & free
     old = F.clone()
@@ -40,6 +42,8 @@ def kl_sweep_(
 def _sweep_block_(part, F, fixed, floor, n_sweeps, moves, sums, l2):
     """Sweep over a block of lines; return WH at its entries."""
     x, y = part.x, part.fit(F, fixed)
+    sums = sums if sums.shape[2] == 1 else sums[:, :, part.columns]
+    moves = moves[:, :, None] & (sums + l2 > 0)
     for _ in range(n_sweeps):
         for c in range(F.shape[1]):
             g, old = part.beside(fixed[:, c]), F[:, c, part.columns]
@@ -47,12 +51,12 @@ def _sweep_block_(part, F, fixed, floor, n_sweeps, moves, sums, l2):
             pull = g * (x * inverse)
             psi = part.over_lines(pull).double()
             eta = part.over_lines(pull * (g * inverse)).double()
-            new, below = _moved(old.double(), psi, eta, sums[:, c, None], l2)
+            new, below = _moved(old.double(), psi, eta, sums[:, c], l2)
             if below.is_cuda or bool(below.any()):  # a GPU is not waited for
                 rest = (y - part.spread(old) * g).clamp(min=floor)
                 at_zero = part.over_lines(g * x / rest).double()
-                new = torch.where(below & (at_zero <= sums[:, c, None]), 0, new)
-            new = torch.where(moves[:, c, None], new.to(F.dtype), old)
+                new = torch.where(below & (at_zero <= sums[:, c]), 0, new)
+            new = torch.where(moves[:, c], new.to(F.dtype), old)
             y += part.spread(new - old) * g
             F[:, c, part.columns] = new
     return y

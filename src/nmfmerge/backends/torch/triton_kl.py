@@ -21,8 +21,8 @@ _OPTIONS = {"enable_fp_fusion": True}  # the default; Triton warns where it is n
 def kl_sweep_(F, fixed, lines, floor, n_sweeps, value, moves, sums, l2, active):
     """Launch the sweeps; return Σ x log y of each start, if ``value`` asks for it.
 
-    ``moves`` (S × r) says which components are updated, and ``sums`` (S × r) what they sum to in
-    the fixed factor, with the L1 penalty.
+    ``moves`` (S × r) says which components are updated, and ``sums`` (S × r × p, or S × r × 1 if
+    all lines have the same) what they sum to in the fixed factor, with the L1 penalty.
     """
     S, r, p = F.shape
     notes = torch.zeros((S, p), dtype=torch.float64, device=F.device)
@@ -35,9 +35,11 @@ def kl_sweep_(F, fixed, lines, floor, n_sweeps, value, moves, sums, l2, active):
         indptr, places = lines.sparse.indptr, lines.sparse.places
         strides = (0, 1)
     longest = max(1, lines.longest)
+    moves, sums = moves.contiguous(), sums.contiguous()
+    sum_steps = (sums.shape[2], int(sums.shape[2] > 1))  # from component to component, line to line
     arguments = (
         F, beside, lines.values, indptr, places, moves, sums, active, notes, r, p, lines.shape[1],
-        *strides, *steps, bits(lines.scale), bits(l2), bits(floor), n_sweeps,
+        *strides, *steps, *sum_steps, bits(lines.scale), bits(l2), bits(floor), n_sweeps,
         lines.sparse is not None, value,
     )  # fmt: skip
     if longest <= (_MOST_DENSE if lines.sparse is None else _MOST_SPARSE):
@@ -92,12 +94,12 @@ def _entries(values, places, first, e, inside, entry_step, scale, SPARSE: tl.con
 
 
 @triton.jit(do_not_specialize=[
-    "r", "p", "q", "line_step", "entry_step", "component_step", "place_step", "scale_bits",
-    "l2_bits", "floor_bits", "n_sweeps",
+    "r", "p", "q", "line_step", "entry_step", "component_step", "place_step", "sum_step",
+    "sum_line", "scale_bits", "l2_bits", "floor_bits", "n_sweeps",
 ])  # fmt: skip
 def _register_kernel(
     F, fixed, values, indptr, places, moves, sums, active, notes, r, p, q, line_step, entry_step,
-    component_step, place_step, scale_bits, l2_bits, floor_bits, n_sweeps,
+    component_step, place_step, sum_step, sum_line, scale_bits, l2_bits, floor_bits, n_sweeps,
     SPARSE: tl.constexpr, VALUE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """One line, with WH beside it in registers."""
@@ -107,10 +109,11 @@ def _register_kernel(
         return
     step = tl.full([], 1, tl.int64) * p  # from one component to the next
     component_step = tl.full([], 1, tl.int64) * component_step
+    sum_step = tl.full([], 1, tl.int64) * sum_step
     F += start * r * p + line
     fixed += start * r * q
     moves += start * r
-    sums += start * r
+    sums += start * r * sum_step
     dtype = F.dtype.element_ty
     l2 = number(l2_bits)
     floor = number(floor_bits).to(dtype)
@@ -127,8 +130,8 @@ def _register_kernel(
         y += v * tl.load(fixed + c * component_step, mask=inside, other=0)
     for _ in range(n_sweeps):
         for c in range(r):
-            if tl.load(moves + c) != 0:
-                S = tl.load(sums + c)
+            S = tl.load(sums + c * sum_step + line * sum_line)
+            if (tl.load(moves + c) != 0) & (S + l2 > 0):
                 old = tl.load(F + c * step)
                 g = tl.load(fixed + c * component_step, mask=inside, other=0)
                 inverse = 1 / tl.maximum(y, floor)
@@ -151,12 +154,12 @@ def _register_kernel(
 
 
 @triton.jit(do_not_specialize=[
-    "r", "p", "q", "line_step", "entry_step", "component_step", "place_step", "scale_bits",
-    "l2_bits", "floor_bits", "n_sweeps", "width",
+    "r", "p", "q", "line_step", "entry_step", "component_step", "place_step", "sum_step",
+    "sum_line", "scale_bits", "l2_bits", "floor_bits", "n_sweeps", "width",
 ])  # fmt: skip
 def _memory_kernel(
     F, fixed, values, indptr, places, moves, sums, active, notes, r, p, q, line_step, entry_step,
-    component_step, place_step, scale_bits, l2_bits, floor_bits, n_sweeps,
+    component_step, place_step, sum_step, sum_line, scale_bits, l2_bits, floor_bits, n_sweeps,
     SPARSE: tl.constexpr, VALUE: tl.constexpr, scratch, width, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Every so many-th line, with WH beside it in memory."""
@@ -165,10 +168,11 @@ def _memory_kernel(
         return
     step = tl.full([], 1, tl.int64) * p  # from one component to the next
     component_step = tl.full([], 1, tl.int64) * component_step
+    sum_step = tl.full([], 1, tl.int64) * sum_step
     F += start * r * p
     fixed += start * r * q
     moves += start * r
-    sums += start * r
+    sums += start * r * sum_step
     notes += start * p
     scratch += (start * tl.num_programs(0) + tl.program_id(0)) * width
     dtype = F.dtype.element_ty
@@ -191,8 +195,8 @@ def _memory_kernel(
         tl.debug_barrier()  # others may read it below
         for _ in range(n_sweeps):
             for c in range(r):
-                if tl.load(moves + c) != 0:
-                    S = tl.load(sums + c)
+                S = tl.load(sums + c * sum_step + line * sum_line)
+                if (tl.load(moves + c) != 0) & (S + l2 > 0):
                     row = fixed + c * component_step
                     old = tl.load(F + c * step + line)
                     psis = tl.zeros([BLOCK], dtype)
