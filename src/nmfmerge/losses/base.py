@@ -81,8 +81,8 @@ class Entrywise(Protocol):
         """The size of the numbers that a value is the difference of."""
 
     def sweep_(
-        self, side: Side, F: Array, fixed: Array, *, value: bool = False, free: Any = None,
-        l1: float = 0.0, l2: float = 0.0, active: Any = None,
+        self, side: Side, F: Array, fixed: Array, *, n_sweeps: int = 1, value: bool = False,
+        free: Any = None, l1: float = 0.0, l2: float = 0.0, active: Any = None,
     ) -> tuple[Array, Array, Array]:  # fmt: skip
         """Update the factor of one side by coordinate descent, which cannot raise the objective.
 
@@ -101,6 +101,9 @@ class Entrywise(Protocol):
 
     def value(self, Wt: Array, H: Array, seen: Array | None = None) -> Array:
         """The loss of each start, from what a sweep has ``seen`` or by a pass; may cancel."""
+
+    def for_passes(self, r: int) -> tuple[dict[Side, Any], float, float] | None:
+        """X for compiled passes at rank r; None where single operations are faster."""
 
 
 class Loss(ABC):

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from nmfmerge.backends.interface import Capability
+from nmfmerge.backends.numba.shares import LEAST_FLOPS
 from nmfmerge.matrices import Array, DataMatrix, Side
 
 _LEAST = {np.dtype(np.float32): 1e-10, np.dtype(np.float64): 1e-16}  # y, relative to the mean of X
@@ -77,6 +79,15 @@ class Divergence:
         step_: Any = self.kernels.kl_mu_step_
         moved, total = step_(F, fixed, self.lines[side], self.floor, self.tiny, **options)
         return moved, total
+
+    def for_passes(self, r: int) -> tuple[dict[Side, Any], float, float] | None:
+        """The lines of both sides, the least WH and Σ x log x − x, if X is in memory and small."""
+        if Capability.HOST not in self.kernels.capabilities:
+            return None
+        lines = self.lines["W"]
+        if 8.0 * r * lines.values.size >= LEAST_FLOPS:
+            return None
+        return self.lines, self.floor, self.x_log_x - self.total
 
     def sizes(self, Wt: Array, H: Array) -> Array:
         """The sum of each component (n_starts × r)."""

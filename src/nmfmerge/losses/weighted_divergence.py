@@ -35,6 +35,9 @@ class WeightedDivergence(Divergence):
         sums = self.weights.cross(side, fixed).swapaxes(1, 2)
         return np.ascontiguousarray(sums, dtype=np.float64).clip(min=0)
 
+    def for_passes(self, r: int) -> None:
+        """Sums differ from line to line, so passes are single operations."""
+
     def sweep_(
         self, side: Side, F: np.ndarray, fixed: np.ndarray, active: None = None, **options: Any
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -50,6 +50,9 @@ class WeightedPasses:
         """Update one side by multiplication."""
         return self.sweep_(side, F, fixed, multiply=True, **options)[:2]
 
+    def for_passes(self, r: int) -> None:
+        """Sums differ from line to line, so passes are single operations."""
+
     def sizes(self, Wt: np.ndarray, H: np.ndarray) -> np.ndarray:
         """⟨w_k h_k, WH⟩ of each component (n_starts × r), over all entries."""
         return np.asarray((gram64(Wt) * gram64(H)).sum(axis=2))
