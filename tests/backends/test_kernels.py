@@ -36,7 +36,7 @@ def mu(twin, F, G, C):
 def always_share(monkeypatch, three_threads):
     """Shares even the smallest work among three threads."""
     monkeypatch.setattr(shares, "_FLOPS_PER_THREAD", 1.0)
-    monkeypatch.setattr(shares, "_LEAST_FLOPS", 0.0)
+    monkeypatch.setattr(shares, "LEAST_FLOPS", 0.0)
 
 
 SHAPES = [(1, 1), (2, 3), (3, 64), (4, 65), (5, 200), (13, 130), (17, 64)]

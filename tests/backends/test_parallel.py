@@ -24,7 +24,7 @@ from nmfmerge.matrices import SparseData
 def always_share(monkeypatch, three_threads):
     """Shares even the smallest work."""
     monkeypatch.setattr(shares, "_FLOPS_PER_THREAD", 1.0)
-    monkeypatch.setattr(shares, "_LEAST_FLOPS", 0.0)
+    monkeypatch.setattr(shares, "LEAST_FLOPS", 0.0)
     monkeypatch.setattr("nmfmerge.matrices.sparse._WORTH_SHARING", 0)
 
 

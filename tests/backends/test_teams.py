@@ -33,7 +33,7 @@ def many_threads(monkeypatch):
     pool = threads._Pool()
     monkeypatch.setattr(threads, "_pool", lambda: pool)
     monkeypatch.setattr(shares, "_FLOPS_PER_THREAD", 1.0)
-    monkeypatch.setattr(shares, "_LEAST_FLOPS", 0.0)
+    monkeypatch.setattr(shares, "LEAST_FLOPS", 0.0)
     with threadpool_limits(8, user_api="blas"):
         yield pool
     assert settles(lambda: pool.idle == 7)

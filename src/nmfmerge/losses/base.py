@@ -80,9 +80,8 @@ class Entrywise(Protocol):
     def total(self) -> float:
         """The size of the numbers that a value is the difference of."""
 
-    @property
-    def n_sweeps(self) -> int:
-        """How many sweeps over a side pay in one pass of an extrapolated iteration."""
+    def n_sweeps(self, r: int) -> int:
+        """How many sweeps over a side pay in one pass of an extrapolated iteration at rank r."""
 
     def sweep_(
         self, side: Side, F: Array, fixed: Array, *, n_sweeps: int = 1, value: bool = False,
@@ -105,6 +104,9 @@ class Entrywise(Protocol):
 
     def value(self, Wt: Array, H: Array, seen: Array | None = None) -> Array:
         """The loss of each start, from what a sweep has ``seen`` or by a pass; may cancel."""
+
+    def for_passes(self, r: int) -> tuple[dict[Side, Any], float, float] | None:
+        """X for compiled passes at rank r; None where single operations are faster."""
 
 
 class Loss(ABC):

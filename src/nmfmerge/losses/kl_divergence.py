@@ -12,9 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from nmfmerge.backends.interface import Capability
+from nmfmerge.backends.numba.shares import LEAST_FLOPS
 from nmfmerge.matrices import Array, DataMatrix, Side
 
 _LEAST = {np.dtype(np.float32): 1e-10, np.dtype(np.float64): 1e-16}  # y, relative to the mean of X
+_TINY = 50_000  # m·n·r
 
 
 class Divergence:
@@ -23,8 +26,6 @@ class Divergence:
     It has the lines of X for the update of each side, as the backend of the matrix reads them, but
     does not refer to the matrix, which may keep it.
     """
-
-    n_sweeps = 1  # per pass
 
     def __init__(self, data: DataMatrix) -> None:
         self.kind, self.kernels = type(data), data.kernels
@@ -74,11 +75,25 @@ class Divergence:
         moved, total, seen = sweep_(F, fixed, self.lines[side], self.floor, **options)
         return moved, total, seen
 
+    def n_sweeps(self, r: int) -> int:
+        """Sweeps per pass: two on tiny data, where products are most of the cost of a pass."""
+        m, n = self.shape
+        return 2 if m * n * r <= _TINY else 1
+
     def mu_step_(self, side: Side, F: Array, fixed: Array, **options: Any) -> tuple[Array, Array]:
         """Update one side by multiplication; see `kl_mu_step_`."""
         step_: Any = self.kernels.kl_mu_step_
         moved, total = step_(F, fixed, self.lines[side], self.floor, self.tiny, **options)
         return moved, total
+
+    def for_passes(self, r: int) -> tuple[dict[Side, Any], float, float] | None:
+        """The lines of both sides, the least WH and Σ x log x − x, if X is in memory and small."""
+        if Capability.HOST not in self.kernels.capabilities:
+            return None
+        lines = self.lines["W"]
+        if 8.0 * r * lines.values.size >= LEAST_FLOPS:
+            return None
+        return self.lines, self.floor, self.x_log_x - self.total
 
     def sizes(self, Wt: Array, H: Array) -> Array:
         """The sum of each component (n_starts × r)."""

@@ -28,6 +28,9 @@ class WeightedDivergence(Divergence):
         """Σ m f of each line of a side (r × p)."""
         return np.asarray(self.weights.cross(side, fixed[None])[0], dtype=np.float64)
 
+    def for_passes(self, r: int) -> None:
+        """Sums differ from line to line, so passes are single operations."""
+
     def sweep_(
         self, side: Side, F: Array, fixed: Array, **options: Any
     ) -> tuple[Array, Array, Array]:

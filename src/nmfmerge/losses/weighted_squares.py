@@ -39,8 +39,7 @@ class WeightedPasses:
         """The Grams of a factor, if most weights are one."""
         return self.kernels.gram64(fixed) if self.weights.complement else None
 
-    @property
-    def n_sweeps(self) -> int:
+    def n_sweeps(self, r: int) -> int:
         """Sweeps per pass: where X is completed, they cost little beside the products."""
         return _SWEEPS if self.weights.few_missing else 1
 
@@ -91,6 +90,9 @@ class WeightedPasses:
     def mu_step_(self, side: Side, F: Array, fixed: Array, **options: Any) -> tuple[Array, Array]:
         """Update one side by multiplication."""
         return self._line_sweep_(side, F, fixed, multiply=True, **options)[:2]
+
+    def for_passes(self, r: int) -> None:
+        """Grams differ from line to line, so passes are single operations."""
 
     def sizes(self, Wt: Array, H: Array) -> Array:
         """⟨w_k h_k, WH⟩ of each component (n_starts × r), over all entries."""

@@ -12,6 +12,7 @@ from nmfmerge.matrices import Array
 from nmfmerge.matrices.offers import Need
 from nmfmerge.solvers.base import Solver
 from nmfmerge.solvers.batch import Batch, Side, other
+from nmfmerge.solvers.compiled_sweeps import compiled_sweeps
 from nmfmerge.solvers.momentum import Extrapolated
 
 _NOISE = 8  # times the rounding of a value: a difference of objectives that may be rounding
@@ -51,13 +52,17 @@ class Sweeps(EntrywiseSolver):
         """Sweep once over all coordinates of a side."""
         self.sweep(batch, side)
 
+    def passes(self, batch: Batch, tol: float, n: int) -> np.ndarray:
+        """Iterate up to ``n`` times, in compiled code if X is small."""
+        steps = compiled_sweeps(batch, self.order, self._free, 1, None, 0.0, tol, n)
+        return super().passes(batch, tol, n) if steps is None else steps
+
     def sweep(self, batch: Batch, side: Side, value: bool = False, n_sweeps: int = 1) -> Array:
         """Sweep over a side; return what the value of each start needs, if it is asked for."""
         penalty = batch.problem.penalty
         moved, total, seen = batch.problem.entrywise.sweep_(
-            side, batch.factor(side), batch.factor(other(side)), n_sweeps=n_sweeps,
-            value=value, free=self._free[side], l1=penalty.l1(side), l2=penalty.l2(side),
-            active=batch.active,
+            side, batch.factor(side), batch.factor(other(side)), n_sweeps=n_sweeps, value=value,
+            free=self._free[side], l1=penalty.l1(side), l2=penalty.l2(side), active=batch.active,
         )  # fmt: skip
         self.note(batch, moved, total)
         batch.changed(side)
@@ -92,26 +97,27 @@ class AcceleratedSweeps(Extrapolated, Sweeps):
     warm_up = Sweeps
     warm_up_tol = 1e-2
 
+    def __init__(self, batch: Batch) -> None:
+        super().__init__(batch)
+        self._n_sweeps = batch.problem.entrywise.n_sweeps(batch.n_components)
+        self._noise = _NOISE * batch.eps * batch.problem.entrywise.total
+
     def iterate(self, batch: Batch) -> Array:
         """Try a step from every start; return the displacement to compare with plain sweeps."""
         k, momentum = batch.kernels, self.state
         first, second = self.sides
-        entrywise = batch.problem.entrywise
-        n_sweeps = entrywise.n_sweeps
         weight = momentum.next_weight()
         if batch.active is not None:
             weight *= batch.active
         self.clear_steps(batch)
         self.push(batch, second, weight)
-        self.sweep(batch, first, n_sweeps=n_sweeps)
+        self.sweep(batch, first, n_sweeps=self._n_sweeps)
         self.push(batch, first, weight)
-        seen = self.sweep(batch, second, value=True, n_sweeps=n_sweeps)
+        seen = self.sweep(batch, second, True, self._n_sweeps)
+        entrywise = batch.problem.entrywise
         now = entrywise.value(batch.Wt, batch.H, seen).clip(min=0.0)
         now = now + batch.problem.penalty.value(batch.Wt, batch.H, k)
-        step = k.judge_values_(
-            momentum, now, self.largest_step(batch), _NOISE * batch.eps * entrywise.total,
-            batch.active,
-        )  # fmt: skip
+        step = k.judge_values_(momentum, now, self.largest_step(batch), self._noise, batch.active)
         k.settle_(
             batch.factor(first), batch.factor(second), momentum.accepted,
             momentum.swept(second), momentum.taken_back,
@@ -120,6 +126,10 @@ class AcceleratedSweeps(Extrapolated, Sweeps):
 
     def passes(self, batch: Batch, tol: float, n: int) -> np.ndarray:
         """Iterate up to ``n`` times; the objective comes with them."""
-        steps = super().passes(batch, tol, n)
+        steps = compiled_sweeps(
+            batch, self.sides, self._free, self._n_sweeps, self.state, self._noise, tol, n
+        )
+        if steps is None:
+            steps = Solver.passes(self, batch, tol, n)
         batch.know_value(self.state.objective)
         return steps

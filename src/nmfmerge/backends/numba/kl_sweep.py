@@ -1,8 +1,8 @@
 """Safeguarded coordinate descent for the Kullback–Leibler divergence.
 
 For one coordinate v beside the row f of the fixed factor let S = Σ f, ψ = Σ f x/y and
-η = Σ f² x/y², sums over stored entries; ψ(v) = S at the minimum. 1/ψ is concave, increasing and
-nearly linear in v, so Newton's method is applied to it.
+η = Σ f² x/y², sums over stored entries; ψ(v) = S at the minimum (`kl_step`). Lines are swept
+over one at a time, short dense ones side by side (`kl_panel`).
 """
 
 import numpy as np
@@ -15,6 +15,8 @@ from nmfmerge.backends.numba.kl_lines import (
     load_line_,
     x_log_y,
 )
+from nmfmerge.backends.numba.kl_panel import is_short, load_panel_, panel_x_log_y, sweep_panel_
+from nmfmerge.backends.numba.kl_step import pull_at_zero, tangent_step
 from nmfmerge.backends.numba.shares import add_blocks, over_blocks, start_of
 
 
@@ -57,7 +59,7 @@ def kl_sweep_(
     n_starts, r, _ = F.shape
     free = np.ones(r, dtype=np.bool_) if free is None else free
     notes = over_blocks(
-        _sweep_blocks_, F, 2 * r + 1, 8.0 * n_starts * r * lines.values.size * n_sweeps,
+        sweep_blocks_, F, 2 * r + 1, 8.0 * n_starts * r * lines.values.size * n_sweeps,
         fixed, row_major(fixed, lines), lines, by_line(fixed, sums) + l1,
         float(l2), F.dtype.type(floor), n_sweeps, value, free,
     )  # fmt: skip
@@ -80,43 +82,56 @@ def row_major(fixed, lines):
 
 
 @dividing_kernel
-def _sweep_blocks_(
+def sweep_blocks_(
     F_all, fixed, rows, lines, sums, l2, floor, n_sweeps, value, free, notes, first, last
 ):
+    """Sweep over some blocks of columns of all starts; notes get the sums of `kl_sweep_`."""
     _, r, p = F_all.shape
-    q = fixed.shape[2]
-    dtype = F_all.dtype
-    V = np.empty((BLOCK, r), dtype)
-    tile = np.empty((BLOCK, q), lines.values.dtype)
-    G = np.empty((r, lines.longest), dtype)
-    x, y = np.empty(lines.longest, dtype), np.empty(lines.longest, dtype)
-    t, inverse = np.empty(lines.longest, dtype), np.empty(lines.longest, dtype)
-    z, k = np.empty(lines.longest), np.empty(lines.longest)
+    q, longest, dtype = fixed.shape[2], lines.longest, F_all.dtype
+    short = is_short(lines, q)
+    old = np.empty((r, BLOCK), dtype)
+    v = np.empty(r, dtype)
+    tile = np.empty((0 if short else BLOCK, q), lines.values.dtype)
+    panel = np.empty((q if short else 0, BLOCK), dtype)
+    fit = np.empty_like(panel)
+    G = np.empty((r, 0 if short else longest), dtype)
+    x, y = np.empty(longest, dtype), np.empty(longest, dtype)
+    t, inverse = np.empty(longest, dtype), np.empty(longest, dtype)
+    z, k = np.empty(max(longest, BLOCK)), np.empty(max(longest, BLOCK))
     for block in range(first, last):
         i, start = start_of(block, p, BLOCK)
-        F = F_all[i]
+        F, S = F_all[i], sums[i]
         width = min(BLOCK, p - start)
-        load_block_(tile, lines, start, width, q)
         note = notes[block]
         note[:] = 0
         for c in range(r):
             for b in range(width):
-                V[b, c] = F[c, start + b]
-        for b in range(width):
-            v, S = V[b], sums[i, start + b if sums.shape[1] > 1 else 0]
+                old[c, b] = F[c, start + b]
+        if short:
+            load_panel_(panel, lines, start, width, q)
+            sweep_panel_(F, start, width, fixed[i], panel, fit, S, l2, floor, n_sweeps, free)
+            if value:
+                note[2 * r] += panel_x_log_y(panel, fit, width, q, floor, z, k)
+        else:
+            load_block_(tile, lines, start, width, q)
+        for b in range(0 if short else width):
+            for c in range(r):
+                v[c] = F[c, start + b]
             n = load_line_(x, G, lines, tile, start, b, q, rows[i])
             A = fixed[i] if n == q and lines.layout != SPARSE else G
             fit_line_(y, A, v, n)
-            _sweep_line_(v, x, y, A, t, inverse, n, S, l2, floor, n_sweeps, free)
+            of_line = S[start + b if len(S) > 1 else 0]
+            _sweep_line_(v, x, y, A, t, inverse, n, of_line, l2, floor, n_sweeps, free)
             if value:
                 note[2 * r] += x_log_y(x, y, n, floor, z, k)
+            for c in range(r):
+                F[c, start + b] = v[c]
         for c in range(r):
-            target = F[c, start : start + width]
+            new = F[c, start : start + width]
             for b in range(width):
-                old, new = target[b], V[b, c]
-                note[c] += (new - old) * (new - old)
-                note[r + c] += (new + old) * (new + old)
-                target[b] = new
+                before = old[c, b]
+                note[c] += (new[b] - before) * (new[b] - before)
+                note[r + c] += (new[b] + before) * (new[b] + before)
 
 
 @inlined
@@ -144,7 +159,10 @@ def _sweep_line_(v, x, y, A, t, inverse, n, sums, l2, floor, n_sweeps, free):
                 continue
             if eta == 0:
                 psi, eta = _sums(g, t, inverse, n, True)
-            new = x.dtype.type(_moved(old, psi, eta, sums[c], l2, g, x, y, n, floor))
+            new, least = tangent_step(old, psi, eta, sums[c], l2)
+            if least > 0 >= new and pull_at_zero(old, g, x, y, n, floor) <= sums[c]:
+                least = 0.0
+            new = x.dtype.type(max(new, least))
             if new != old:
                 f, step, stale = g, new - old, True
                 v[c] = new
@@ -185,31 +203,3 @@ def _sums(g, t, inverse, n, both):
         for e in range(n):
             psi += g[e] * t[e]
     return np.float64(psi), np.float64(eta)
-
-
-@inlined
-def _moved(old, psi, eta, S, l2, g, x, y, n, floor):
-    """Where a coordinate moves.
-
-    The tangent of 1/ψ never goes beyond the minimum from below. From above it may, by far, so it
-    is followed down to v/(1 + q)² at most, q = (S − ψ)/(ηv): the objective at v is a bound of that
-    between the two, because ψ(u) ≤ ψ − ηv + ηv²/u for u < v.
-    """
-    S_old = S + l2 * old
-    up = psi * (psi - S_old)
-    down = S_old * eta + l2 * psi
-    if down <= 0:  # no value of X is beside this coordinate
-        return 0.0
-    new = old + 2 * up / (down + np.sqrt(down * down + 4 * l2 * eta * up))
-    if up >= 0:
-        return new
-    if new <= 0:
-        at_zero = x.dtype.type(0)
-        v = y.dtype.type(old)
-        for e in range(n):
-            rest = y[e] - v * g[e]
-            at_zero += g[e] * x[e] / (rest if rest > floor else floor)
-        if at_zero <= S:
-            return 0.0
-    shrink = 1 + (S_old - psi) / ((eta + l2) * old)
-    return max(new, old / (shrink * shrink))

@@ -110,16 +110,34 @@ def judge_values_(state, now, step, noise, active=None):
     A rise that may be rounding is accepted, but the weight shrinks as if it were not: on a plateau
     of float32 the components would never settle otherwise. Returns ``step``, scaled as in `judge_`.
     """
-    rose = (now > state.objective) & ~state.rest
-    back = rose & (now > state.objective + noise)
-    grown = np.minimum(state.bound, RULE.growth * state.weight)
-    bound = np.minimum(1.0, RULE.bound_growth * state.bound)
-    state.objective[:] = np.where(back, state.objective, np.minimum(state.objective, now))
-    state.bound[:] = np.where(rose, state.last_weight, bound)
-    state.last_weight[:] = np.where(back, state.last_weight, state.weight)
-    state.weight[:] = np.where(rose, state.weight / RULE.shrink, grown)
-    state.rest[:] = state.taken_back[:] = back
-    return np.where(back, np.nan, step / RULE.step_scale)
+    return judge_by_value_(
+        state.objective, state.weight, state.bound, state.last_weight, state.rest,
+        state.taken_back, now, step, noise, RULE,
+    )  # fmt: skip
+
+
+@kernel
+def judge_by_value_(
+    objective, weight, bound, last_weight, rest, taken_back, now, step, noise, rule
+):  # fmt: skip
+    """`judge_values_` of the arrays of a state."""
+    shown = np.full(now.size, np.nan)
+    for i in range(now.size):
+        rose = now[i] > objective[i] and not rest[i]
+        back = rose and now[i] > objective[i] + noise
+        tried = weight[i]
+        rest[i] = taken_back[i] = back
+        if rose:
+            bound[i] = last_weight[i]
+            weight[i] /= rule.shrink
+        else:
+            weight[i] = min(bound[i], rule.growth * weight[i])
+            bound[i] = min(1.0, rule.bound_growth * bound[i])
+        if not back:
+            objective[i] = min(objective[i], now[i])
+            last_weight[i] = tried
+            shown[i] = step[i] / rule.step_scale
+    return shown
 
 
 def settle_(first, second, accepted_first, accepted_second, taken_back):
@@ -127,7 +145,7 @@ def settle_(first, second, accepted_first, accepted_second, taken_back):
 
     The second factor of the accepted point is kept by the extrapolation itself.
     """
-    _settle_(first, second, accepted_first, accepted_second, taken_back)
+    settle_each_(first, second, accepted_first, accepted_second, taken_back)
 
 
 @kernel
@@ -139,7 +157,8 @@ def copy_(source, out):
 
 
 @kernel
-def _settle_(first, second, accepted_first, accepted_second, taken_back):
+def settle_each_(first, second, accepted_first, accepted_second, taken_back):
+    """`settle_` for arrays."""
     for i in range(taken_back.size):
         if taken_back[i]:
             copy_(accepted_first[i], first[i])

@@ -54,19 +54,19 @@ def _product_of(X, side, F, out):
     def stored(X, side, F, out):
         lines, places = X.by_line, X.by_place
         if side == 0:
-            _transpose_(F, places)
+            transpose_(F, places)
             gather_(X.indptr, X.places, X.values, places, lines, 0, lines.shape[0])
-            _transpose_(lines, out)
+            transpose_(lines, out)
         else:
-            _transpose_(F, lines)
+            transpose_(F, lines)
             scatter_(X.indptr, X.places, X.values, lines, places, 0, places.shape[0])
-            _transpose_(places, out)
+            transpose_(places, out)
 
     return stored
 
 
 @kernel
-def _transpose_(source, out):
+def transpose_(source, out):
     """Put the transpose of a matrix into ``out``, in tiles that stay in the cache."""
     rows, columns = source.shape
     for first_row in range(0, rows, _TILE):

@@ -9,8 +9,8 @@ from nmfmerge.backends.numba.blocks import BLOCK, inlined, kernel
 from nmfmerge.backends.teams import available_threads
 from nmfmerge.backends.threads import in_threads
 
-_FLOPS_PER_THREAD = 2.5e6  # of a kernel, where waking threads pays:
-_LEAST_FLOPS = 1e7
+_FLOPS_PER_THREAD = 2.5e6
+LEAST_FLOPS = 1e7  # of a kernel, where waking threads pays
 
 
 def over_blocks(
@@ -44,7 +44,7 @@ def over_blocks(
     n = len(F) * -(-F.shape[2] // width)
     notes = np.empty((n, n_notes))
     shares = 1
-    if flops >= _LEAST_FLOPS:
+    if flops >= LEAST_FLOPS:
         shares = int(min(available_threads(), n, flops / _FLOPS_PER_THREAD))
     if shares == 1:
         kernel(F, *arguments, notes, 0, n)

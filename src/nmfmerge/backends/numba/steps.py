@@ -27,10 +27,16 @@ def largest_step(ratio, WtW, HHt, negligible):
     return largest
 
 
+@kernel
 def largest_ratio(ratio, sizes, negligible):
     """Largest ratio of a component with more than a negligible part of the sizes of its start."""
-    counts = sizes > negligible * sizes.sum(axis=1, keepdims=True)
-    return np.where(counts, ratio, 0.0).max(axis=1)
+    largest = np.zeros(ratio.shape[0])
+    for i in range(ratio.shape[0]):
+        least = negligible * sizes[i].sum()
+        for t in range(ratio.shape[1]):
+            if sizes[i, t] > least:
+                largest[i] = max(largest[i], ratio[i, t])
+    return largest
 
 
 @inlined
