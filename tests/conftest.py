@@ -12,11 +12,15 @@ if n_processes := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):
 import numpy as np
 import pytest
 from hypothesis import settings
+from threadpoolctl import threadpool_limits
 
 import nmfmerge.backends.numba  # noqa: F401  (before its threads, which import from it)
 from nmfmerge.backends import threads
 from nmfmerge.matrices import DenseData, SparseData
 from reproduce.real import load_cbcl, load_lcms, load_mhll, load_orl, load_pf1, load_samson
+
+if n_processes:  # pytest may have imported NumPy before, for a plugin: that of zarr does
+    threadpool_limits(int(os.environ["OMP_NUM_THREADS"]), user_api="blas")
 
 settings.register_profile("fixed", deadline=None, derandomize=True, max_examples=40)
 settings.load_profile("fixed")

@@ -1,7 +1,11 @@
 """What compiled kernels promise beyond `test_interface`: bits, blocks and extreme numbers."""
 
+import gc
+
+import numba
 import numpy as np
 import pytest
+from numba.core import event
 
 from nmfmerge.backends import numba as kernels
 from nmfmerge.backends import reference
@@ -228,3 +232,29 @@ def test_nnls_with_dependent_and_zero_components_is_finite_and_optimal():
     assert F.min() >= 0
     assert gradient.min() > -1e-9
     assert np.abs(gradient * F).max() < 1e-9
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_garbage_waits_while_a_kernel_is_compiled_and_only_then(collects, monkeypatch):
+    class Seen(event.Listener):
+        def on_start(self, event):
+            seen.append(gc.isenabled())
+
+        on_end = on_start
+
+    def twice(x):
+        return 2 * x
+
+    seen = []
+    (gc.enable if collects else gc.disable)()
+    try:
+        with event.install_listener("numba:compile", Seen()):
+            numba.njit(twice)(1)
+            assert set(seen) == {collects}
+            monkeypatch.setattr(twice, "__module__", "nmfmerge.some_kernels")
+            seen.clear()
+            numba.njit(twice)(1)
+        assert seen[0] is False
+        assert gc.isenabled() == collects
+    finally:
+        gc.enable()

@@ -6,6 +6,7 @@ import scipy.sparse as sp
 
 from nmfmerge import datasets, nmf, nmf_merge
 from nmfmerge.backends import threads
+from nmfmerge.backends.numba import hals_passes_
 from nmfmerge.losses import FROBENIUS, Problem
 from nmfmerge.matrices import DenseData, SparseData, wrap
 from nmfmerge.solvers import SOLVERS, Batch, Limits, Loop
@@ -138,3 +139,11 @@ def test_sparse_products_in_several_threads_have_room_of_their_own(
         alone = nmf(X, 5, init="random", random_state=start.seed, tol=1e-3)
         np.testing.assert_array_equal(alone.W, solution.W)
     assert isinstance(wrap(X), SparseData)
+
+
+def test_a_whole_number_as_a_tolerance_compiles_nothing_again():
+    X = some_data()
+    nmf(X, 4, n_init=1, tol=1.0)
+    compiled = list(hals_passes_.signatures)
+    nmf(X, 4, n_init=1, tol=1)
+    assert hals_passes_.signatures == compiled

@@ -67,7 +67,7 @@ def compiled_passes(
             X, scale, A, B, sides.index(first), n_sweeps, momentum is not None,
             held[sides[0]], held[sides[1]], l1, l2, *swept, accepted, numbers, rest,
             constant, CANCELS * batch.eps * size, batch.negligible, least_curvature(A.dtype),
-            RULE, tol, steps[i],
+            RULE, float(tol), steps[i],  # a whole number would compile it again
         )  # fmt: skip
         if momentum is not None:
             for of_starts, number in zip(kept, numbers, strict=True):

@@ -1,10 +1,12 @@
 """Settings shared by all kernels: the block width and the compiler's options."""
 
+import gc
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numba
 import numpy as np
+from numba.core import event
 
 BLOCK = 64
 
@@ -13,9 +15,38 @@ FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-# What compiled code calls becomes part of it. Otherwise the function would exist twice, and the two
-# copies may round differently: one in the process that compiles it, the other from the cache.
-_OPTIONS = {"nogil": True, "fastmath": FASTMATH, "forceinline": True}
+# Without a wrapper for C, which nothing calls and which costs as much to compile as the function.
+_OPTIONS = {"nogil": True, "fastmath": FASTMATH, "no_cfunc_wrapper": True}
+
+
+class _GarbageWaits(event.Listener):
+    """Stops Python's garbage collector while a kernel is compiled.
+
+    It would go through millions of objects, again and again, and find nothing: a fifth of the time.
+    The compiler's lock is held meanwhile, so that one thread at a time comes here.
+    """
+
+    depth, was_enabled = 0, False
+
+    def on_start(self, event: Any) -> None:
+        if _is_ours(event):
+            if self.depth == 0:
+                self.was_enabled = gc.isenabled()
+                gc.disable()
+            self.depth += 1
+
+    def on_end(self, event: Any) -> None:
+        if _is_ours(event):
+            self.depth -= 1
+            if self.depth == 0 and self.was_enabled:
+                gc.enable()
+
+
+def _is_ours(event: Any) -> bool:
+    return str(event.data["dispatcher"].py_func.__module__).startswith("nmfmerge.")
+
+
+event.register("numba:compile", _GarbageWaits())
 
 
 def least_curvature(dtype: np.dtype) -> Any:
@@ -38,6 +69,20 @@ def dividing_kernel(function: _Function) -> _Function:
     return kernel(function, error_model="numpy")
 
 
+def part(function: _Function, **options: Any) -> _Function:
+    """A part of kernels, which only they call: analysed once, and compiled into each of them.
+
+    Were it called as a function, it would exist twice, and the two copies may round differently:
+    one in the process that compiles it, the other from the cache.
+    """
+    return kernel(function, forceinline=True, no_cpython_wrapper=True, **options)
+
+
+def dividing_part(function: _Function) -> _Function:
+    """A `part` of a `dividing_kernel`."""
+    return part(function, error_model="numpy")
+
+
 def inlined(function: _Function) -> _Function:
-    """A part of kernels, compiled with each of them and not by itself."""
+    """A part of kernels, written into each of them and analysed there; best where it is short."""
     return numba.njit(inline="always", **_OPTIONS)(function)

@@ -6,8 +6,6 @@ stored value touches contiguous memory. Every output row is summed in the order 
 whatever the share of the work that it is computed in: the bits do not depend on threads.
 """
 
-import numpy as np
-
 from nmfmerge.backends.numba.blocks import inlined, kernel
 
 
@@ -48,7 +46,7 @@ def scatter_places_(indptr, places, values, F, out, first, last):
     for i in range(indptr.size - 1):
         low, high = indptr[i], indptr[i + 1]
         if first > 0:
-            low += np.searchsorted(places[low:high], first)
+            low = first_from(places, low, high, first)
         source = F[i]
         for k in range(low, high):
             j = places[k]
@@ -58,6 +56,18 @@ def scatter_places_(indptr, places, values, F, out, first, last):
             target = out[j]
             for t in range(r):
                 target[t] += value * source[t]
+
+
+@inlined
+def first_from(places, low, high, first):
+    """Where in [low, high) the first place is that is at least ``first``, by bisection."""
+    while low < high:
+        middle = (low + high) >> 1
+        if places[middle] < first:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @kernel

@@ -8,6 +8,7 @@ lines or places that a thread has: the bits do not depend on threads.
 import numpy as np
 
 from nmfmerge.backends.numba.blocks import dividing_kernel, inlined
+from nmfmerge.backends.numba.csr import first_from
 
 RATIO, RESIDUAL = 0, 1
 
@@ -103,7 +104,7 @@ def scatter_cross_(
     for i in range(indptr.size - 1):
         low, high = indptr[i], indptr[i + 1]
         if first > 0:
-            low += np.searchsorted(places[low:high], first)
+            low = first_from(places, low, high, first)
         line = F_lines[i]
         for k in range(low, high):
             j = places[k]

@@ -100,7 +100,7 @@ def with_zero_components(F, count):
 @kernel
 def row_products(F, G):
     """⟨f_t, g_t⟩ of each component, in float64."""
-    total = np.zeros(F.shape[:2])
+    total = np.empty(F.shape[:2])
     for i in range(F.shape[0]):
         for t in range(F.shape[1]):
             f, g = F[i, t], G[i, t]
@@ -114,7 +114,7 @@ def row_products(F, G):
 @kernel
 def part_norms(F):
     """Norms of the positive and of the negative part of each component, in float64."""
-    norms = np.zeros((F.shape[0], F.shape[1], 2))
+    norms = np.empty((F.shape[0], F.shape[1], 2))
     for i in range(F.shape[0]):
         for t in range(F.shape[1]):
             positive = 0.0

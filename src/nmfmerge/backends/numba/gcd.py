@@ -17,6 +17,7 @@ def gcd_sweep_(F, G, C, tolerance, active=None):
     """
     n_starts, r, _ = F.shape
     flops, least = 2.0 * F.size * r, least_curvature(F.dtype)
+    G = np.ascontiguousarray(G)  # for each layout it would be compiled again
     decreases = over_blocks(_decrease_blocks_, F, 1, flops, G, C, least)
     threshold = tolerance * decreases.reshape(n_starts, -1).max(axis=1)
     threshold = threshold.astype(F.dtype)

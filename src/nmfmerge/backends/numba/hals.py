@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from nmfmerge.backends.numba.blocks import BLOCK, inlined, kernel, least_curvature
+from nmfmerge.backends.numba.blocks import BLOCK, inlined, kernel, least_curvature, part
 from nmfmerge.backends.numba.shares import add_blocks, over_blocks, start_of
 
 
@@ -36,6 +36,7 @@ def hals_sweep_(F, G, C, n_sweeps=1, active=None):
     n_starts, r, _ = F.shape
     flops = 2.0 * F.size * r * n_sweeps
     least = least_curvature(F.dtype)
+    G = np.ascontiguousarray(G)  # for each layout it would be compiled again
     notes = over_blocks(_sweep_blocks_, F, 2 * r + 1, flops, G, C, n_sweeps, least)
     sums = add_blocks(notes, n_starts)
     return sums[:, :r], sums[:, r : 2 * r], sums[:, 2 * r]
@@ -44,8 +45,8 @@ def hals_sweep_(F, G, C, n_sweeps=1, active=None):
 @kernel
 def _sweep_blocks_(F_all, G_all, C_all, n_sweeps, least, notes, first, last):
     _, r, p = F_all.shape
-    S, A = np.zeros((r, BLOCK), F_all.dtype), np.zeros((4, BLOCK), F_all.dtype)
-    inverse, rest = np.empty(r, F_all.dtype), np.empty(2 * r)
+    S, A = np.empty((r, BLOCK), F_all.dtype), np.empty((4, BLOCK), F_all.dtype)
+    inverse, rest = np.empty(r, F_all.dtype), np.empty(2 * r, notes.dtype)
     for block in range(first, last):
         i, start = start_of(block, p, BLOCK)
         inverses_(inverse, G_all[i], least)
@@ -54,7 +55,7 @@ def _sweep_blocks_(F_all, G_all, C_all, n_sweeps, least, notes, first, last):
         )
 
 
-@kernel
+@part
 def inverses_(inverse, G, least):
     """1/G_tt of each component, or 0, which leaves a component where it is."""
     one = inverse.dtype.type(1)
@@ -62,7 +63,7 @@ def inverses_(inverse, G, least):
         inverse[t] = one / G[t, t] if G[t, t] > least else one - one
 
 
-@kernel
+@inlined
 def sweep_block_(F, G, C, inverse, n_sweeps, start, S, A, notes, rest):
     """Sweep over a block of columns; S (r × BLOCK), A (4 × BLOCK) and rest (2 r) are scratch.
 
@@ -99,30 +100,43 @@ def sweep_block_(F, G, C, inverse, n_sweeps, start, S, A, notes, rest):
 
 @inlined
 def _residuals(a0, a1, a2, a3, C, G, S, t, start, width):
-    """Put ``c − G S`` of components t … t + 3 into a0 … a3."""
+    """Put ``c − G S`` of components t … t + 3 into a0 … a3.
+
+    Assigned in pairs: of four values the compiler would first make a tuple, which takes it longer.
+    """
     r = S.shape[0]
     c0, c1 = C[t, start : start + width], C[t + 1, start : start + width]
     c2, c3 = C[t + 2, start : start + width], C[t + 3, start : start + width]
     for b in range(width):
-        a0[b], a1[b], a2[b], a3[b] = c0[b], c1[b], c2[b], c3[b]
+        a0[b], a1[b] = c0[b], c1[b]
+        a2[b], a3[b] = c2[b], c3[b]
     for b in range(width, BLOCK):
-        a0[b], a1[b], a2[b], a3[b] = 0, 0, 0, 0
-    g0, g1, g2, g3 = G[t], G[t + 1], G[t + 2], G[t + 3]
+        a0[b], a1[b] = 0, 0
+        a2[b], a3[b] = 0, 0
+    g0, g1 = G[t], G[t + 1]
+    g2, g3 = G[t + 2], G[t + 3]
     for s in range(0, r - 3, 4):
-        x0, x1, x2, x3 = S[s], S[s + 1], S[s + 2], S[s + 3]
-        g00, g01, g02, g03 = g0[s], g0[s + 1], g0[s + 2], g0[s + 3]
-        g10, g11, g12, g13 = g1[s], g1[s + 1], g1[s + 2], g1[s + 3]
-        g20, g21, g22, g23 = g2[s], g2[s + 1], g2[s + 2], g2[s + 3]
-        g30, g31, g32, g33 = g3[s], g3[s + 1], g3[s + 2], g3[s + 3]
+        x0, x1 = S[s], S[s + 1]
+        x2, x3 = S[s + 2], S[s + 3]
+        g00, g01 = g0[s], g0[s + 1]
+        g02, g03 = g0[s + 2], g0[s + 3]
+        g10, g11 = g1[s], g1[s + 1]
+        g12, g13 = g1[s + 2], g1[s + 3]
+        g20, g21 = g2[s], g2[s + 1]
+        g22, g23 = g2[s + 2], g2[s + 3]
+        g30, g31 = g3[s], g3[s + 1]
+        g32, g33 = g3[s + 2], g3[s + 3]
         for b in range(BLOCK):
-            y0, y1, y2, y3 = x0[b], x1[b], x2[b], x3[b]
+            y0, y1 = x0[b], x1[b]
+            y2, y3 = x2[b], x3[b]
             a0[b] -= g00 * y0 + g01 * y1 + g02 * y2 + g03 * y3
             a1[b] -= g10 * y0 + g11 * y1 + g12 * y2 + g13 * y3
             a2[b] -= g20 * y0 + g21 * y1 + g22 * y2 + g23 * y3
             a3[b] -= g30 * y0 + g31 * y1 + g32 * y2 + g33 * y3
     for s in range(r - r % 4, r):
         x = S[s]
-        h0, h1, h2, h3 = g0[s], g1[s], g2[s], g3[s]
+        h0, h1 = g0[s], g1[s]
+        h2, h3 = g2[s], g3[s]
         for b in range(BLOCK):
             y = x[b]
             a0[b] -= h0 * y
@@ -154,18 +168,25 @@ def _move_four(S, a0, a1, a2, a3, G, inverse, norms, t):
     ``d (a − g d / 2)``.
     """
     r = S.shape[0]
-    s0, s1, s2, s3 = S[t], S[t + 1], S[t + 2], S[t + 3]
-    g00, g11, g22, g33 = G[t, t], G[t + 1, t + 1], G[t + 2, t + 2], G[t + 3, t + 3]
-    i0, i1, i2, i3 = inverse[t], inverse[t + 1], inverse[t + 2], inverse[t + 3]
+    s0, s1 = S[t], S[t + 1]
+    s2, s3 = S[t + 2], S[t + 3]
+    g00, g11 = G[t, t], G[t + 1, t + 1]
+    g22, g33 = G[t + 2, t + 2], G[t + 3, t + 3]
+    i0, i1 = inverse[t], inverse[t + 1]
+    i2, i3 = inverse[t + 2], inverse[t + 3]
     g10, g20, g30 = G[t + 1, t], G[t + 2, t], G[t + 3, t]
     g21, g31, g32 = G[t + 2, t + 1], G[t + 3, t + 1], G[t + 3, t + 2]
     half = S.dtype.type(0.5)
     zero = S.dtype.type(0)
-    moved0, moved1, moved2, moved3 = zero, zero, zero, zero
-    total0, total1, total2, total3 = zero, zero, zero, zero
-    slope0, slope1, slope2, slope3 = zero, zero, zero, zero
+    moved0, moved1 = zero, zero
+    moved2, moved3 = zero, zero
+    total0, total1 = zero, zero
+    total2, total3 = zero, zero
+    slope0, slope1 = zero, zero
+    slope2, slope3 = zero, zero
     for b in range(BLOCK):
-        x0, x1, x2, x3 = s0[b], s1[b], s2[b], s3[b]
+        x0, x1 = s0[b], s1[b]
+        x2, x3 = s2[b], s3[b]
         e0 = a0[b]
         y0 = x0 + e0 * i0
         y0 = y0 if y0 > zero else zero
@@ -182,7 +203,8 @@ def _move_four(S, a0, a1, a2, a3, G, inverse, norms, t):
         y3 = x3 + e3 * i3
         y3 = y3 if y3 > zero else zero
         d3 = y3 - x3
-        s0[b], s1[b], s2[b], s3[b] = y0, y1, y2, y3
+        s0[b], s1[b] = y0, y1
+        s2[b], s3[b] = y2, y3
         moved0 += d0 * d0
         moved1 += d1 * d1
         moved2 += d2 * d2
@@ -195,7 +217,8 @@ def _move_four(S, a0, a1, a2, a3, G, inverse, norms, t):
         slope1 += d1 * e1
         slope2 += d2 * e2
         slope3 += d3 * e3
-    norms[t], norms[t + 1], norms[t + 2], norms[t + 3] = moved0, moved1, moved2, moved3
+    norms[t], norms[t + 1] = moved0, moved1
+    norms[t + 2], norms[t + 3] = moved2, moved3
     norms[r + t], norms[r + t + 1], norms[r + t + 2], norms[r + t + 3] = (
         total0, total1, total2, total3
     )  # fmt: skip

@@ -7,7 +7,7 @@ towards 0 and 1. Each bin stands for two points, with its mean and its variance.
 
 import numpy as np
 
-from nmfmerge.backends.numba.blocks import dividing_kernel, inlined
+from nmfmerge.backends.numba.blocks import dividing_kernel, dividing_part, inlined
 
 BINS = 32
 
@@ -49,7 +49,7 @@ def _place(a):
     return np.sqrt(0.5 * a) if a < 0.5 else 1 - np.sqrt(0.5 * max(1 - a, 0.0))
 
 
-@inlined
+@dividing_part
 def _points_(f, g, share, weight, point, square):
     """Two points for each bin of the posterior ``share·f / (share·f + (1 − share)·g)``."""
     low, high = 1.0, 0.0

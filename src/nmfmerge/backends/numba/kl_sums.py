@@ -201,7 +201,7 @@ def kl_ratios(Wt, H, lines, floor):
     m, n = Wt.shape[1], H.shape[1]
     size = lines.values.size
     out = np.zeros(size, Wt.dtype)
-    starts = lines.indptr if lines.layout == SPARSE else np.arange(0, size + 1, n)
+    starts = lines.indptr.astype(np.int64) if lines.layout == SPARSE else np.arange(0, size + 1, n)
     over_blocks(
         _ratio_blocks_, Wt[None], 1, 4.0 * len(Wt) * size,
         H[None], row_major(H[None], lines), lines, starts, Wt.dtype.type(floor), out,
@@ -256,31 +256,24 @@ def kl_merge_rises(Wt, H, lines, floor, w_steps, h_steps):
     −Σ x log(1 − w_steps h_steps / y). ``lines`` are the rows of X.
     """
     n_merges = len(w_steps)
+    dtype = Wt.dtype
+    everything = np.concatenate([H, h_steps.astype(dtype)])[None]  # the components, then the steps
     notes = over_blocks(
         _rise_blocks_, Wt[None], n_merges, 4.0 * (len(Wt) + 4 * n_merges) * lines.values.size,
-        H[None], row_major(H[None], lines), lines, w_steps.astype(Wt.dtype),
-        h_steps.astype(Wt.dtype), np.ascontiguousarray(h_steps.T.astype(Wt.dtype)),
-        Wt.dtype.type(floor),
+        everything, row_major(everything, lines), lines, w_steps.astype(dtype), dtype.type(floor),
     )  # fmt: skip
     return add_blocks(notes, 1)[0]
 
 
 @dividing_kernel
-def _rise_blocks_(
-    F_all, fixed, rows, lines, w_steps, h_steps, step_rows, floor, notes, first, last
-):
+def _rise_blocks_(F_all, everything, rows, lines, w_steps, floor, notes, first, last):
     _, r, p = F_all.shape
-    q = fixed.shape[2]
+    q = everything.shape[2]
     n_merges = len(w_steps)
     dtype = F_all.dtype
     v = np.empty(r + n_merges, dtype)
     tile = np.empty((BLOCK, q), lines.values.dtype)
-    everything = np.empty((r + n_merges, q), dtype)  # the components, then the steps
-    everything[:r], everything[r:] = fixed[0], h_steps
     G = np.empty((r + n_merges, lines.longest), dtype)
-    both = np.empty((rows.shape[1], r + n_merges), dtype)
-    if lines.gathers:
-        both[:, :r], both[:, r:] = rows[0], step_rows
     x, y = np.empty(lines.longest, dtype), np.empty(lines.longest, dtype)
     z, k = np.empty(lines.longest), np.empty(lines.longest)
     for block in range(first, last):
@@ -292,8 +285,8 @@ def _rise_blocks_(
         for b in range(width):
             for c in range(r):
                 v[c] = F_all[0, c, start + b]
-            n = load_line_(x, G, lines, tile, start, b, q, both)
-            A = everything if n == q and lines.layout != SPARSE else G
+            n = load_line_(x, G, lines, tile, start, b, q, rows[0])
+            A = everything[0] if n == q and lines.layout != SPARSE else G
             fit_line_(y, A, v[:r], n)
             for c in range(n_merges):
                 step = w_steps[c, start + b]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from nmfmerge.backends.numba.blocks import inlined, kernel
+from nmfmerge.backends.numba.blocks import inlined, kernel, part
 
 
 @kernel
@@ -29,11 +29,12 @@ def merge_cheapest_(C, D, A, B, w_norm, w_exponent, ids, alive, held, n_merges):
     """
     r = C.shape[0]
     pairs = np.empty((n_merges, 2), np.int64)
-    costs = np.empty(n_merges)
-    table = np.full((r, r), np.inf)
+    costs = np.empty(n_merges, C.dtype)
+    table = np.empty((r, r), C.dtype)
     for p in range(r):
-        for q in range(p + 1, r):
-            if not (held[p] or held[q]):
+        for q in range(r):
+            table[p, q] = np.inf
+            if p < q and not (held[p] or held[q]):
                 table[p, q] = _penalty(C[p, q], D[p, p], D[q, q], D[p, q])
     for n in range(n_merges):
         p, q = 0, 0
@@ -49,8 +50,8 @@ def merge_cheapest_(C, D, A, B, w_norm, w_exponent, ids, alive, held, n_merges):
         pairs[n, 0], pairs[n, 1] = min(ids[p], ids[q]), max(ids[p], ids[q])
         ids[p] = r + n
         alive[q] = False
-        table[q, :] = np.inf
-        table[:, q] = np.inf
+        for s in range(r):
+            table[q, s] = table[s, q] = np.inf
         for s in range(r):
             if alive[s] and s != p and not (held[p] or held[s]):
                 i, j = min(p, s), max(p, s)
@@ -58,7 +59,7 @@ def merge_cheapest_(C, D, A, B, w_norm, w_exponent, ids, alive, held, n_merges):
     return pairs, costs
 
 
-@inlined
+@part
 def _penalty(c, a, d, g):
     """Penalty of a pair, as `frobenius_merging.pair_penalty`."""
     b = np.sqrt(((a - d) / 2) ** 2 + (g + c * a) * (g + c * d))
@@ -92,7 +93,7 @@ def _join_(C, D, A, B, p, q):
         B[p, t] = x * B[p, t] + y * B[q, t]
 
 
-@inlined
+@part
 def _combine_(G, p, q, x, y):
     """Replace vector p by x·p + y·q in the Gram G."""
     own = x * x * G[p, p] + 2 * x * y * G[p, q] + y * y * G[q, q]

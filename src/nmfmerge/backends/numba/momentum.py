@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nmfmerge.backends.numba.blocks import kernel
+from nmfmerge.backends.numba.blocks import kernel, part
 from nmfmerge.backends.numba.steps import inner_product, largest_of, model_norm2
 
 _COLUMNS = 1024  # at a time, so that what is computed of them is small beside a factor
@@ -148,7 +148,7 @@ def settle_(first, second, accepted_first, accepted_second, taken_back):
     settle_each_(first, second, accepted_first, accepted_second, taken_back)
 
 
-@kernel
+@part
 def copy_(source, out):
     """Copy a factor; compiling ``out[:] = source`` takes seconds."""
     for t in range(len(out)):

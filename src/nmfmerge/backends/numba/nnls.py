@@ -6,7 +6,7 @@ iteration, begun from there and working on the Gram alone, ends at the solution 
 
 import numpy as np
 
-from nmfmerge.backends.numba.blocks import BLOCK, inlined, kernel
+from nmfmerge.backends.numba.blocks import BLOCK, inlined, kernel, part
 from nmfmerge.backends.numba.shares import over_blocks
 
 _SWEEPS = 20
@@ -38,18 +38,15 @@ def nnls_columns(G, C):
 def _solve_blocks_(F_all, G, C, notes, first, last):
     F = F_all[0]
     r, p = F.shape
-    scale = np.zeros(r)
+    scale = np.empty(r, G.dtype)
     for t in range(r):
-        if G[t, t] > 0:
-            scale[t] = 1 / np.sqrt(G[t, t])
-    unit = np.empty((r, r))
+        scale[t] = 1 / np.sqrt(G[t, t]) if G[t, t] > 0 else 0.0
+    unit = np.empty((r, r), G.dtype)
     for t in range(r):
         for s in range(r):
             unit[t, s] = G[t, s] * scale[t] * scale[s]
-    c = np.empty(r)
-    x = np.empty(r)
-    target = np.empty(r)
-    L = np.empty((r, r))
+    c, x, target = np.empty(r, G.dtype), np.empty(r, G.dtype), np.empty(r, G.dtype)
+    L = np.empty((r, r), G.dtype)
     passive = np.empty(r, np.bool_)
     index = np.empty(r, np.int64)
     for j in range(first * BLOCK, min(last * BLOCK, p)):
@@ -107,7 +104,7 @@ def _active_set(x, G, c, passive, target, L, index):
         added += 1
 
 
-@inlined
+@part
 def _solve_passive(target, G, c, passive, L, index):
     """Solve on the passive set by Cholesky; drop a dependent column and return False."""
     k = 0
@@ -140,7 +137,7 @@ def _solve_passive(target, G, c, passive, L, index):
     return True
 
 
-@inlined
+@part
 def _step_to(x, target, passive):
     """Move x towards target as far as it stays nonnegative; True when it arrived."""
     reach = 1.0

@@ -15,8 +15,8 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from nmfmerge.backends.numba.blocks import BLOCK, kernel
-from nmfmerge.backends.numba.csr import gather_, scatter_
+from nmfmerge.backends.numba.blocks import BLOCK, kernel, part
+from nmfmerge.backends.numba.csr import gather_lines_, scatter_places_
 from nmfmerge.backends.numba.hals import inverses_, sweep_block_
 from nmfmerge.backends.numba.momentum import copy_
 from nmfmerge.backends.numba.steps import largest_of, model_norm2
@@ -39,7 +39,7 @@ def _product_(X, side, F, out):
     raise NotImplementedError("only inside compiled functions")
 
 
-@overload(_product_)
+@overload(_product_, inline="always")
 def _product_of(X, side, F, out):
     if isinstance(X, types.Array):
 
@@ -55,17 +55,17 @@ def _product_of(X, side, F, out):
         lines, places = X.by_line, X.by_place
         if side == 0:
             transpose_(F, places)
-            gather_(X.indptr, X.places, X.values, places, lines, 0, lines.shape[0])
+            gather_lines_(X.indptr, X.places, X.values, places, lines, 0, lines.shape[0])
             transpose_(lines, out)
         else:
             transpose_(F, lines)
-            scatter_(X.indptr, X.places, X.values, lines, places, 0, places.shape[0])
+            scatter_places_(X.indptr, X.places, X.values, lines, places, 0, places.shape[0])
             transpose_(places, out)
 
     return stored
 
 
-@kernel
+@part
 def transpose_(source, out):
     """Put the transpose of a matrix into ``out``, in tiles that stay in the cache."""
     rows, columns = source.shape
@@ -76,18 +76,19 @@ def transpose_(source, out):
                     out[j, i] = source[i, j]
 
 
-@kernel
+@part
 def _cross_(X, scale, side, F, l1, out):
     """The cross product for a side, less its L1 penalty."""
     _product_(X, side, F, out)
     if scale != 1 or l1 != 0:
         times, less = F.dtype.type(scale), F.dtype.type(l1)
-        flat = out.reshape(-1)
-        for i in range(flat.size):
-            flat[i] = times * flat[i] - less
+        for t in range(len(out)):
+            row = out[t]
+            for j in range(row.size):
+                row[j] = times * row[j] - less
 
 
-@kernel
+@part
 def _gram_(F, l2, G):
     """F Fᵀ, with the L2 penalty of the other side on its diagonal."""
     np.dot(F, F.T, G)
@@ -95,19 +96,20 @@ def _gram_(F, l2, G):
         G[t, t] += F.dtype.type(l2)
 
 
-@kernel
+@part
 def _push_(F, swept, weight):
     """Extrapolate a factor along its last move, as `extrapolate_` does."""
     zero, weight = F.dtype.type(0), F.dtype.type(weight)
-    f, p = F.reshape(-1), swept.reshape(-1)
-    for j in range(f.size):
-        value = f[j]
-        new = value + weight * (value - p[j])
-        f[j] = new if new > zero else zero
-        p[j] = value
+    for t in range(len(F)):
+        f, p = F[t], swept[t]
+        for j in range(f.size):
+            value = f[j]
+            new = value + weight * (value - p[j])
+            f[j] = new if new > zero else zero
+            p[j] = value
 
 
-@kernel
+@part
 def _sweep_(F, G, C, inverse, n_sweeps, S, A, notes, total, spare):
     """Sweep over all blocks of a factor; ``total`` gets the sum of what each notes."""
     total[:] = 0
@@ -117,7 +119,7 @@ def _sweep_(F, G, C, inverse, n_sweeps, S, A, notes, total, spare):
             total[t] += notes[t]
 
 
-@kernel
+@part
 def _inner_(A, B):
     """⟨A, B⟩, row by row in the precision of the factors."""
     total = 0.0
@@ -130,7 +132,17 @@ def _inner_(A, B):
     return total
 
 
-@kernel
+@part
+def _sum_(F):
+    """The sum of a factor."""
+    total = 0.0
+    for t in range(len(F)):
+        for value in F[t]:
+            total += value
+    return total
+
+
+@part
 def _rise_(F, G, C, old):
     """½⟨F, G F⟩ − ⟨C, F⟩ less its value at ``old``: see `momentum.rise`."""
     half = F.dtype.type(0.5)
@@ -191,15 +203,19 @@ def hals_passes_(
     """
     r = len(A)
     G_A, G_B = np.empty((r, r), A.dtype), np.empty((r, r), A.dtype)
-    C_A, C_B = np.empty_like(A), np.empty_like(B)
-    S, R = np.zeros((r, BLOCK), A.dtype), np.zeros((4, BLOCK), A.dtype)
-    inverse, ratio = np.empty(r, A.dtype), np.empty(r)
-    notes, total, spare = np.empty(2 * r + 1), np.empty(2 * r + 1), np.empty(2 * r)
-    _gram_(A, l2[1], G_A)
-    _gram_(B, l2[0], G_B)
+    C_A, C_B = np.empty(A.shape, A.dtype), np.empty(B.shape, A.dtype)
+    S, R = np.empty((r, BLOCK), A.dtype), np.empty((4, BLOCK), A.dtype)
+    inverse, ratio = np.empty(r, A.dtype), np.empty(r, steps.dtype)
+    notes, total = np.empty(2 * r + 1, steps.dtype), np.empty(2 * r + 1, steps.dtype)
+    spare = np.empty(2 * r, steps.dtype)
     knows_cross = False  # whether the second side's cross product is that of the accepted point
+    knows_grams = False
     done = 0
     while done < steps.size:
+        if not knows_grams:
+            _gram_(A, l2[1], G_A)
+            _gram_(B, l2[0], G_B)
+            knows_grams = True
         weight = 0.0 if rest[0] or not extrapolates else state[1]
         sums_rise = extrapolates and state[0] < limit
         rise, fit = 0.0, 0.0
@@ -235,7 +251,7 @@ def hals_passes_(
             if half == 1:
                 fit = _inner_(F, C)
                 if l1[1 - side] != 0:
-                    fit -= l1[1 - side] * other.sum()
+                    fit -= l1[1 - side] * _sum_(other)
         whole = model_norm2(G_A, G_B)
         now = max(0.0, 0.5 * constant - fit + 0.5 * whole)
         step = largest_of(ratio, G_A, G_B, negligible * negligible * whole)
@@ -252,8 +268,7 @@ def hals_passes_(
                 state[1] /= rule.shrink
                 copy_(swept, F)
                 copy_(accepted, other)
-                _gram_(A, l2[1], G_A)
-                _gram_(B, l2[0], G_B)
+                knows_grams = False
                 step = np.nan
             else:
                 state[0], state[3] = now, state[1]

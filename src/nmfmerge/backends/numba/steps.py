@@ -20,7 +20,7 @@ def largest_step(ratio, WtW, HHt, negligible):
 
     A component that is rounding noise beside the rest never settles, and need not.
     """
-    largest = np.zeros(ratio.shape[0])
+    largest = np.empty(ratio.shape[0])
     for i in range(ratio.shape[0]):
         whole = model_norm2(WtW[i], HHt[i])
         largest[i] = largest_of(ratio[i], WtW[i], HHt[i], negligible * negligible * whole)
@@ -91,7 +91,7 @@ def sums(F):
 @kernel
 def inner_products(A, B):
     """⟨A, B⟩ of each start, in float64 and in an order that threads do not change."""
-    total = np.zeros(A.shape[0])
+    total = np.empty(A.shape[0])
     for i in range(A.shape[0]):
         total[i] = _inner(A[i], B[i], 0, A.shape[2])
     return total
