@@ -285,7 +285,7 @@ SETTINGS: dict[str, Setting] = {
         Setting(
             "tol",
             Number(0),
-            _fits(1e-4, rank_path=1e-3, consensus=1e-4, programs=1e-4, Editor=1e-4),
+            _fits(1e-4, rank_path=1e-3, consensus=1e-4, programs=1e-3, Editor=1e-4),
             "stop when no component moves by more than this, relatively",
             ("--tol",),
             label="Tolerance",
