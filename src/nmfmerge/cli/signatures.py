@@ -20,7 +20,7 @@ from nmfmerge.cli.settings import add_settings
 from nmfmerge.io import read
 from nmfmerge.jobs import Activities, Catalogue, Signatures, refit, signatures
 from nmfmerge.jobs.mutations.catalogue import catalogue
-from nmfmerge.jobs.mutations.extract import CHOICES, HYPERMUTATED
+from nmfmerge.jobs.mutations.extract import CHOICES, HYPERMUTATED, SignaturesInterrupted
 from nmfmerge.jobs.mutations.reference import known_signatures
 from nmfmerge.results.about import About
 from nmfmerge.solvers.progress import ProgressBar
@@ -115,17 +115,29 @@ def run(given: argparse.Namespace) -> int:
         counts = catalogue(read(given.file, **reading_options(given)))
         if given.refit is not None:
             return _refit(given, counts, output, about)
-        found = _found(given, counts, bar)
-        bar.enter("drawing", text="drawing the signatures")
-        from nmfmerge.jobs.mutations.folder import write_signatures  # which imports matplotlib
-        from nmfmerge.jobs.mutations.remarks import remarks
+        try:
+            found = _found(given, counts, bar)
+        except SignaturesInterrupted as interrupted:
+            _write(given, output, interrupted.signatures, about, bar)
+            bar.write(f"nmfmerge: the signatures of the finished fits are written to {output}")
+            raise
+        _write(given, output, found, about, bar)
+    from nmfmerge.jobs.mutations.remarks import remarks
 
-        write_signatures(output, found, about, report=not given.no_report, replace_fit=given.force)
     print_outcome(
         given, _outcome(found) | {"folder": str(output)},
         "\n".join([_text(found), *remarks(found), f"written to {output}"]),
     )  # fmt: skip
     return OK if found.consensus.converged else NOT_CONVERGED
+
+
+def _write(
+    given: argparse.Namespace, output: Path, found: Signatures, about: About, bar: ProgressBar
+) -> None:
+    bar.enter("drawing", text="drawing the signatures")
+    from nmfmerge.jobs.mutations.folder import write_signatures  # which imports matplotlib
+
+    write_signatures(output, found, about, report=not given.no_report, replace_fit=given.force)
 
 
 def _check_together(given: argparse.Namespace) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from nmfmerge.arguments.errors import ArgumentError
 from nmfmerge.arguments.values import Whole, Word
 from nmfmerge.backends.numba import at_most
+from nmfmerge.consensus.engine import ConsensusInterrupted
 from nmfmerge.consensus.start import consensus
 from nmfmerge.jobs.mutations.activities import Activities, activities
 from nmfmerge.jobs.mutations.catalogue import Catalogue, counts_in, usual_limit
@@ -20,6 +21,7 @@ from nmfmerge.jobs.mutations.reference import (
     known_signatures,
     matches,
 )
+from nmfmerge.method.stop import Interrupted
 from nmfmerge.results.consensus import Consensus, RankConsensus
 from nmfmerge.settings import SETTINGS
 
@@ -99,6 +101,22 @@ class Signatures:
         return "\n".join([head, f"  {self.reason}", *known])
 
 
+class SignaturesInterrupted(Interrupted):
+    """Ctrl-C during `signatures`; its ``signatures`` are those of the fits that were finished."""
+
+    def __init__(self, signatures: Signatures) -> None:
+        KeyboardInterrupt.__init__(
+            self,
+            "interrupted; the signatures of the finished fits are in the attribute `signatures` of "
+            "this exception (in an interactive session: sys.last_value.signatures)",
+        )
+        self.signatures = signatures
+        self.factorization = signatures.consensus.results[-1].factorization
+
+    def __reduce__(self) -> tuple[type, tuple[Any]]:
+        return type(self), (self.signatures,)
+
+
 def signatures(
     table: Any,
     max_signatures: int = 15,
@@ -161,6 +179,11 @@ def signatures(
     Returns
     -------
     Signatures
+
+    Raises
+    ------
+    SignaturesInterrupted
+        On Ctrl-C, a kind of `Interrupted`; its ``signatures`` are those of the finished fits.
     """
     least = Whole(1).check("min_signatures", min_signatures)
     most = Whole(1).check("max_signatures", max_signatures)
@@ -172,19 +195,44 @@ def signatures(
     known = None if reference is None else known_signatures(reference, counts.kind)
     X, above = _for_fits(counts, hypermutated)
     ranks = _ranks(least, most, n_signatures, X.shape)
-    with at_most(SETTINGS["n_jobs"].check(n_jobs)):
-        found = consensus(
-            X, ranks, n_fits=n_fits, resample="poisson", side="W", merge=merge,
-            beta_loss="kullback-leibler", random_state=random_state, device=device,
-            max_time=max_time, checkpoint=checkpoint, callback=callback, verbose=verbose,
+
+    def made(found: Consensus) -> Signatures:
+        return _made(
+            counts, found, n_signatures, choose, n_resamples, random_state,
+            tuple(np.array(counts.samples, dtype=object)[above]), hypermutated, known,
         )  # fmt: skip
-        stability = stability_of(found)
-        if n_signatures is None:
-            n_signatures, reason = chosen(found, stability, choose)
-        else:
-            reason = f"{n_signatures} signatures were asked for."
-        best = found.at(n_signatures)
-        fitted, order = _fitted(counts, best, n_resamples, random_state)
+
+    with at_most(SETTINGS["n_jobs"].check(n_jobs)):
+        try:
+            found = consensus(
+                X, ranks, n_fits=n_fits, resample="poisson", side="W", merge=merge,
+                beta_loss="kullback-leibler", random_state=random_state, device=device,
+                max_time=max_time, checkpoint=checkpoint, callback=callback, verbose=verbose,
+            )  # fmt: skip
+        except ConsensusInterrupted as interrupted:
+            raise SignaturesInterrupted(made(interrupted.consensus)) from None
+        return made(found)
+
+
+def _made(
+    counts: Catalogue,
+    found: Consensus,
+    n_signatures: int | None,
+    choose: str,
+    n_resamples: int,
+    random_state: int,
+    above: tuple[str, ...],
+    handling: str,
+    known: Catalogue | None,
+) -> Signatures:
+    """The signatures of one rank of a consensus, with their activities."""
+    stability = stability_of(found)
+    if n_signatures is None:
+        n_signatures, reason = chosen(found, stability, choose)
+    else:
+        reason = f"{n_signatures} signatures were asked for."
+    best = found.at(n_signatures)
+    fitted, order = _fitted(counts, best, n_resamples, random_state)
     sums = best.W.sum(axis=0)
     W, names = fitted.signatures, fitted.names
     return Signatures(
@@ -194,8 +242,8 @@ def signatures(
         stability,
         reason,
         found,
-        tuple(np.array(counts.samples, dtype=object)[above]),
-        hypermutated,
+        above,
+        handling,
         () if known is None else tuple(matches(W, names, known)),
         () if known is None else tuple(decomposition(W, names, known)),
     )
