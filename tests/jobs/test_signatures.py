@@ -15,6 +15,7 @@ from nmfmerge.jobs.mutations.folder import write_activities, write_signatures
 from nmfmerge.jobs.mutations.reference import decomposition
 from nmfmerge.jobs.mutations.remarks import remarks
 from nmfmerge.jobs.mutations.tables import signature_tables
+from nmfmerge.settings import SETTINGS
 from nmfmerge.solvers.history import Status
 from nmfmerge.storage import folder
 
@@ -92,7 +93,7 @@ def test_other_seeds_give_the_same_answer(found):
     assert metrics.match_components(found.signatures, other.signatures)[1].min() > 0.995
 
 
-@pytest.mark.parametrize("how", extract.HYPERMUTATED)
+@pytest.mark.parametrize("how", SETTINGS["hypermutated"].takes.words)
 def test_hypermutated_samples_are_capped_kept_or_dropped(how):
     counts = catalogue(DATA)
     X, above = extract._for_fits(counts, how)
