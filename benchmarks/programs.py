@@ -37,15 +37,29 @@ def main(ranks="5-13", n_fits="100", device=None):
         rows, found = [], None
         programs(adata, first, n_fits=2)  # compiles
         for name, options in ours.items():
+            processor = time.process_time()
             seconds, found = _ours(adata, ranks_, int(n_fits), Path(folder) / name, options)
-            rows.append({"who": f"nmfmerge, {name}", **seconds})
+            total = sum(seconds.values())
+            processor = time.process_time() - processor
+            rows.append(
+                {"who": f"nmfmerge, {name}", **seconds, "total": total, "processor": processor}
+            )
         theirs = _cnmf(adata, ranks, n_fits, Path(folder))
         if theirs is not None:
-            rows.append({"who": f"cnmf {theirs['version']}, one thread", **theirs["seconds"]})
-        for row in rows:
-            row["total"] = sum(value for key, value in row.items() if key != "who")
+            seconds = theirs["seconds"]
+            rows.append(
+                {
+                    "who": f"cnmf {theirs['version']}, one thread",
+                    **seconds,
+                    "total": sum(seconds.values()),
+                    "processor": theirs["processor"],
+                }
+            )
         print_rows(rows)
         matched = [] if theirs is None else _matched(Path(folder) / "cnmf", found, ranks_)
+        for row in matched:
+            row["median error"] = float(np.median(found.consensus[row["rank"]].errors))
+            row["median error of cNMF"] = theirs["errors"][str(row["rank"])]
         if matched:
             print_rows(matched)
     if theirs is not None:

@@ -21,11 +21,12 @@ FUNCTIONS = {
     "NMFMerge": NMFMerge,
     "rank_path": rank_path,
     "programs": jobs.programs,
+    "signatures": jobs.signatures,
     "consensus": consensus,
     "Editor": Editor,
 }
 # Arguments that are no settings.
-DATA = {"X", "W", "H", "weights", "names", "held", "adata"}
+DATA = {"X", "W", "H", "weights", "names", "held", "adata", "table"}
 X = np.random.default_rng(0).random((8, 6))
 
 

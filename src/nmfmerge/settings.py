@@ -110,6 +110,31 @@ SETTINGS: dict[str, Setting] = {
             "n_min", Whole(1), {"rank_path": 1}, "lowest rank", ("--min",), label="Lowest rank"
         ),
         Setting(
+            "max_signatures",
+            Whole(1),
+            {"signatures": 15},
+            "highest number of signatures to try",
+            ("--max",),
+            label="Highest number of signatures",
+        ),
+        Setting(
+            "min_signatures",
+            Whole(1),
+            {"signatures": 1},
+            "lowest number of signatures to try",
+            ("--min",),
+            label="Lowest number of signatures",
+        ),
+        Setting(
+            "n_signatures",
+            Whole(1),
+            {"signatures": None},
+            "take this number of signatures",
+            ("-r", "--rank"),
+            "chosen from the fits",
+            "Signatures",
+        ),
+        Setting(
             "ranks",
             Ranks(),
             {"consensus": REQUIRED, "programs": tuple(range(5, 14))},
@@ -121,7 +146,7 @@ SETTINGS: dict[str, Setting] = {
         Setting(
             "n_fits",
             Whole(2),
-            {"consensus": 100, "programs": 100},
+            {"consensus": 100, "programs": 100, "signatures": 100},
             "number of fits at each rank",
             ("--fits",),
             label="Fits at each rank",
@@ -148,8 +173,37 @@ SETTINGS: dict[str, Setting] = {
         Setting(
             "merge",
             Flag(),
-            {"consensus": False, "programs": False},
+            {"consensus": False, "programs": False, "signatures": True},
             "make each fit by NMF-Merge",
+        ),
+        Setting(
+            "hypermutated",
+            Word(("cap", "keep", "drop")),
+            {"signatures": "cap"},
+            "samples with more than ten times as many mutations as the median: scale them down to "
+            "that, keep them, or find signatures without them",
+            ("--hypermutated",),
+            label="Hypermutated samples",
+        ),
+        Setting(
+            "choose",
+            Word(("stability", "assessment")),
+            {"signatures": "stability"},
+            "choose the number of signatures by SigProfiler's rule of stability, or by the "
+            "assessment of the rank",
+            ("--choose",),
+            label="Number chosen by",
+        ),
+        Setting(
+            "reference", Value(), {"signatures": None}, "table of known signatures to compare with"
+        ),
+        Setting(
+            "n_resamples",
+            Whole(0),
+            {"signatures": 100},
+            "resampled counts for intervals of activities",
+            ("--resamples",),
+            label="Resampled counts",
         ),
         Setting(
             "density_threshold",
@@ -285,7 +339,7 @@ SETTINGS: dict[str, Setting] = {
         Setting(
             "tol",
             Number(0),
-            _fits(1e-4, rank_path=1e-3, consensus=1e-4, programs=1e-4, Editor=1e-4),
+            _fits(1e-4, rank_path=1e-3, consensus=1e-4, programs=1e-3, Editor=1e-4),
             "stop when no component moves by more than this, relatively",
             ("--tol",),
             label="Tolerance",
@@ -311,7 +365,7 @@ SETTINGS: dict[str, Setting] = {
         Setting(
             "max_time",
             Number(0, above=True),
-            _fits(None, rank_path=None, consensus=None, programs=None),
+            _fits(None, rank_path=None, consensus=None, programs=None, signatures=None),
             "stop after this many seconds",
             ("--max-time",),
             "no limit",
@@ -321,7 +375,7 @@ SETTINGS: dict[str, Setting] = {
         Setting(
             "random_state",
             Seed(),
-            _fits(None, rank_path=None, consensus=None, programs=None),
+            _fits(None, rank_path=None, consensus=None, programs=None, signatures=None),
             "seed of the random starts, a whole number",
             ("--seed",),
             "a fixed seed",
@@ -330,21 +384,21 @@ SETTINGS: dict[str, Setting] = {
         Setting(
             "callback",
             Function(),
-            _fits(None, rank_path=None, consensus=None, programs=None),
+            _fits(None, rank_path=None, consensus=None, programs=None, signatures=None),
             "called after each iteration",
             decides=False,
         ),
         Setting(
             "checkpoint",
             NewFile(),
-            {"nmf": None, "nmf_merge": None, "consensus": None, "programs": None},
+            dict.fromkeys(("nmf", "nmf_merge", "consensus", "programs", "signatures")),
             "file for the state of the run",
             decides=False,
         ),
         Setting(
             "n_jobs",
             Threads(),
-            _fits(None, rank_path=None, consensus=None, programs=None),
+            _fits(None, rank_path=None, consensus=None, programs=None, signatures=None),
             "use at most this many threads; -1 is all",
             ("--threads",),
             "OMP_NUM_THREADS, or all cores",
@@ -354,7 +408,7 @@ SETTINGS: dict[str, Setting] = {
         Setting(
             "device",
             Value(),
-            _fits(None, consensus=None, programs=None),
+            _fits(None, consensus=None, programs=None, signatures=None),
             "device of the computation, such as cuda",
             ("--device",),
             "the CPU",
@@ -371,7 +425,7 @@ SETTINGS: dict[str, Setting] = {
         Setting(
             "verbose",
             Whole(0, a_level=True),
-            _fits(0, rank_path=0, consensus=0, programs=0),
+            _fits(0, rank_path=0, consensus=0, programs=0, signatures=0),
             "amount of progress output",
             decides=False,
         ),

@@ -45,9 +45,9 @@ def test_fits_of_x_itself_are_one_batch(X, monkeypatch):
 
     fits = Method.fits
 
-    def counted(self, data, rank, seeds, limits):
+    def counted(self, data, rank, seeds, limits, sketch=None):
         sizes.append((rank, len(seeds)))
-        return fits(self, data, rank, seeds, limits)
+        return fits(self, data, rank, seeds, limits, sketch)
 
     monkeypatch.setattr(Method, "fits", counted)
     consensus(X, "2-3", n_fits=5, tol=1e-2, device="cpu")

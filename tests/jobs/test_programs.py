@@ -10,6 +10,7 @@ import pytest
 from nmfmerge import metrics
 from nmfmerge.arguments.errors import ArgumentError
 from nmfmerge.jobs import programs
+from nmfmerge.jobs.programs.files import write_table
 from nmfmerge.jobs.programs.result import rank_to_take
 
 sc = pytest.importorskip("scanpy")
@@ -259,3 +260,15 @@ def test_an_anndata_of_one_sample_has_no_programme_of_one_sample(adata):
     found = programs(adata, 3, n_fits=2, n_top_genes=100, sample_key="donor")
     assert found.of_one_sample() == {}
     assert isinstance(adata, anndata.AnnData)
+
+
+def test_tables_are_written_as_pandas_writes_them(tmp_path):
+    values = np.random.default_rng(0).random((4, 3)) * 10.0 ** np.arange(-12, 12, 2).reshape(4, 3)
+    names = ["plain", 'with "quotes"', "with\ttab", ""]
+    table = pd.DataFrame(values, index=names, columns=["a", "b, c", "d"])
+    tables = [table, table.astype(np.float32), table.rename_axis("gene"), table.assign(e="text")]
+    tables.append(table.where(table > 1e-6))
+    for each in tables:
+        write_table(each, tmp_path / "ours.txt")
+        each.to_csv(tmp_path / "pandas.txt", sep="\t", float_format="%.9g")
+        assert (tmp_path / "ours.txt").read_bytes() == (tmp_path / "pandas.txt").read_bytes()

@@ -15,6 +15,8 @@ from nmfmerge.jobs.mutations.folder import write_activities, write_signatures
 from nmfmerge.jobs.mutations.reference import decomposition
 from nmfmerge.jobs.mutations.remarks import remarks
 from nmfmerge.jobs.mutations.tables import signature_tables
+from nmfmerge.settings import SETTINGS
+from nmfmerge.solvers.history import Status
 from nmfmerge.storage import folder
 
 DATA = mutation_catalogue(4, 40, n_hypermutated=1, random_state=1)
@@ -91,7 +93,7 @@ def test_other_seeds_give_the_same_answer(found):
     assert metrics.match_components(found.signatures, other.signatures)[1].min() > 0.995
 
 
-@pytest.mark.parametrize("how", extract.HYPERMUTATED)
+@pytest.mark.parametrize("how", SETTINGS["hypermutated"].takes.words)
 def test_hypermutated_samples_are_capped_kept_or_dropped(how):
     counts = catalogue(DATA)
     X, above = extract._for_fits(counts, how)
@@ -247,6 +249,31 @@ def test_an_interrupted_command_says_how_to_continue(counts_file, tmp_path, caps
     words = ["--checkpoint", str(tmp_path / "fits.npz"), "-o", str(tmp_path / "out")]
     assert main(["signatures", counts_file, *words]) == 130
     assert "the same command continues from its checkpoint" in capsys.readouterr().err
+
+
+def test_ctrl_c_keeps_the_signatures_of_the_finished_fits(
+    counts_file, tmp_path, capsys, monkeypatch
+):
+    def stop(progress):
+        if progress.n_done == 6:
+            raise KeyboardInterrupt
+
+    with pytest.raises(extract.SignaturesInterrupted) as interrupted:
+        jobs.signatures(frame(), 4, min_signatures=3, n_fits=8, callback=stop, n_resamples=5)
+    kept = interrupted.value.signatures
+    assert kept.consensus.status is Status.INTERRUPTED
+    assert [at.n_fits for at in kept.consensus.results] == [3, 3]
+    np.testing.assert_allclose(kept.signatures.sum(axis=0), 1)
+
+    def interrupt(*_, **__):
+        raise interrupted.value
+
+    monkeypatch.setattr("nmfmerge.cli.signatures.signatures", interrupt)
+    out = tmp_path / "out"
+    assert main(["signatures", counts_file, "--no-report", "-o", str(out)]) == 130
+    assert f"the signatures of the finished fits are written to {out}" in capsys.readouterr().err
+    written = pd.read_csv(out / "signatures.tsv", sep="\t", index_col=0)
+    np.testing.assert_allclose(written.to_numpy(), kept.signatures, rtol=1e-5)
 
 
 def test_the_command_names_a_file_that_is_no_table_of_mutations(tmp_path, capsys):

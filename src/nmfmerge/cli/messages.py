@@ -10,9 +10,8 @@ from nmfmerge.settings import SETTINGS
 ANOTHER_FOLDER = "name another folder with -o"
 _OTHERS = {  # arguments of single commands
     "adata": "the file", "table": "the file", "replace": "--force", "checkpoint": "--checkpoint",
-    "mask_var": "--mask-var", "max_penalty": "--max-penalty", "max_signatures": "--max",
-    "memory": "--memory", "min_signatures": "--min", "n_resamples": "--resamples",
-    "n_signatures": "--rank", "name": "--name", "port": "--port", "reference": "--reference",
+    "mask_var": "--mask-var", "max_penalty": "--max-penalty",
+    "memory": "--memory", "name": "--name", "port": "--port", "reference": "--reference",
     "refit": "--refit", "tables": "--tables", "weights": "--weights",
 }  # fmt: skip
 

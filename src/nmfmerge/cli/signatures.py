@@ -3,7 +3,7 @@
 import argparse
 import warnings
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from nmfmerge.cli.common import (
     NOT_CONVERGED,
@@ -16,68 +16,33 @@ from nmfmerge.cli.common import (
 )
 from nmfmerge.cli.messages import ANOTHER_FOLDER, in_options
 from nmfmerge.cli.progress import consensus_bar
-from nmfmerge.cli.settings import add_settings
+from nmfmerge.cli.settings import (
+    add_settings,
+    chosen_settings,
+    options_of,
+    setting_words,
+)
 from nmfmerge.io import read
 from nmfmerge.jobs import Activities, Catalogue, Signatures, refit, signatures
 from nmfmerge.jobs.mutations.catalogue import catalogue
-from nmfmerge.jobs.mutations.extract import CHOICES, HYPERMUTATED
+from nmfmerge.jobs.mutations.extract import SignaturesInterrupted
 from nmfmerge.jobs.mutations.reference import known_signatures
 from nmfmerge.results.about import About
 from nmfmerge.solvers.progress import ProgressBar
 from nmfmerge.storage.folder import check_output
 
-
-class _Option(NamedTuple):
-    """An option that sets an argument of `jobs.signatures`."""
-
-    flags: tuple[str, ...]
-    default: Any
-    help: str
-    kind: type = int
-    choices: tuple[str, ...] | None = None
-
-
-_OPTIONS: dict[str, _Option] = {
-    "max_signatures": _Option(("--max",), 15, "highest number of signatures to try"),
-    "min_signatures": _Option(("--min",), 1, "lowest number of signatures to try"),
-    "n_signatures": _Option(("-r", "--rank"), None, "take this number of signatures"),
-    "n_fits": _Option(("--fits",), 100, "fits of resampled counts at each number"),
-    "hypermutated": _Option(
-        ("--hypermutated",),
-        "cap",
-        "samples with more than ten times as many mutations as the median: scale them down to "
-        "that, keep them, or find signatures without them",
-        str,
-        HYPERMUTATED,
-    ),
-    "choose": _Option(
-        ("--choose",),
-        "stability",
-        "choose the number of signatures by SigProfiler's rule of stability, or by the assessment "
-        "of the rank",
-        str,
-        CHOICES,
-    ),
-    "n_resamples": _Option(("--resamples",), 100, "resampled counts for intervals of activities"),
-    "random_state": _Option(("--seed",), 0, "seed of the fits and the resampling"),
-    "device": _Option(("--device",), None, "device of the fits, such as cuda", str),
-    "max_time": _Option(("--max-time",), None, "maximum time in seconds", float),
-    "checkpoint": _Option(
-        ("--checkpoint",), None, "file for the fits that are done, from which a run continues", Path
-    ),
-}
 _SWITCHES = {
     "--plain": "fit by standard NMF instead of NMF-Merge: faster, but some fits may end in "
     "worse solutions, and signatures then look less stable than they are",
     "--all-signatures": "with --refit: fit each sample by all known signatures, not by the few it "
     "needs",
 }
-_TABLES = {
+_FILES = {
+    "--checkpoint": "file for the fits that are done, from which a run continues",
     "--reference": "table of known signatures to compare with, such as those of COSMIC",
     "--refit": "fit the samples by the known signatures of this table; look for no others",
 }
-_METAVARS: dict[type, str] = {int: "N", float: "NUMBER", str: "NAME", Path: "FILE"}
-_OF_REFIT = ("n_resamples", "random_state")
+_OF_REFIT = ("n_resamples", "random_state", "n_jobs")  # which refitting takes, too
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -87,15 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="table of mutation counts, types × samples or the other way round: SBS96, DBS78, "
         "ID83 or CNV48",
     )  # fmt: skip
-    for name, option in _OPTIONS.items():
-        parser.add_argument(
-            *option.flags, dest=name, type=option.kind, default=option.default,
-            choices=option.choices,
-            metavar=None if option.choices else _METAVARS[option.kind],
-            help=option.help + (" (default: %(default)s)" if option.default is not None else ""),
-        )  # fmt: skip
-    add_settings(parser, "consensus", ["n_jobs"])
-    for flag, text in _TABLES.items():
+    add_settings(parser, "signatures")
+    for flag, text in _FILES.items():
         parser.add_argument(flag, type=Path, metavar="FILE", help=text)
     for flag, text in _SWITCHES.items():
         parser.add_argument(flag, action="store_true", help=text)
@@ -115,17 +73,29 @@ def run(given: argparse.Namespace) -> int:
         counts = catalogue(read(given.file, **reading_options(given)))
         if given.refit is not None:
             return _refit(given, counts, output, about)
-        found = _found(given, counts, bar)
-        bar.enter("drawing", text="drawing the signatures")
-        from nmfmerge.jobs.mutations.folder import write_signatures  # which imports matplotlib
-        from nmfmerge.jobs.mutations.remarks import remarks
+        try:
+            found = _found(given, counts, bar)
+        except SignaturesInterrupted as interrupted:
+            _write(given, output, interrupted.signatures, about, bar)
+            bar.write(f"nmfmerge: the signatures of the finished fits are written to {output}")
+            raise
+        _write(given, output, found, about, bar)
+    from nmfmerge.jobs.mutations.remarks import remarks
 
-        write_signatures(output, found, about, report=not given.no_report, replace_fit=given.force)
     print_outcome(
         given, _outcome(found) | {"folder": str(output)},
         "\n".join([_text(found), *remarks(found), f"written to {output}"]),
     )  # fmt: skip
     return OK if found.consensus.converged else NOT_CONVERGED
+
+
+def _write(
+    given: argparse.Namespace, output: Path, found: Signatures, about: About, bar: ProgressBar
+) -> None:
+    bar.enter("drawing", text="drawing the signatures")
+    from nmfmerge.jobs.mutations.folder import write_signatures  # which imports matplotlib
+
+    write_signatures(output, found, about, report=not given.no_report, replace_fit=given.force)
 
 
 def _check_together(given: argparse.Namespace) -> None:
@@ -135,23 +105,24 @@ def _check_together(given: argparse.Namespace) -> None:
             raise ValueError("--all-signatures has no effect without --refit: leave it out")
         return
     search = [
-        option.flags[-1]
-        for name, option in _OPTIONS.items()
-        if name not in _OF_REFIT and getattr(given, name) != option.default
+        setting.flags[-1]
+        for name, setting in options_of("signatures").items()
+        if name not in _OF_REFIT and getattr(given, name) != setting.of["signatures"]
     ]
+    search += ["--checkpoint"] * (given.checkpoint is not None)
     search += ["--plain"] * given.plain + ["--reference"] * (given.reference is not None)
     if search:
         raise ValueError(f"--refit looks for no other signatures: leave out {', '.join(search)}")
 
 
 def _found(given: argparse.Namespace, counts: Catalogue, bar: ProgressBar) -> Signatures:
-    options = {name: getattr(given, name) for name in _OPTIONS}
+    options = chosen_settings(given, "signatures")
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             return signatures(
-                counts, **options, n_jobs=given.n_jobs, merge=not given.plain,
-                reference=given.reference, callback=bar,
+                counts, **options, merge=not given.plain, reference=given.reference,
+                callback=bar, checkpoint=given.checkpoint,
             )  # fmt: skip
     except KeyboardInterrupt:
         if given.checkpoint is not None and given.checkpoint.exists():
@@ -163,7 +134,7 @@ def _found(given: argparse.Namespace, counts: Catalogue, bar: ProgressBar) -> Si
 
 
 def _refit(given: argparse.Namespace, counts: Catalogue, output: Path, about: About) -> int:
-    options = {name: getattr(given, name) for name in _OF_REFIT}
+    options = {"n_resamples": given.n_resamples, "random_state": given.random_state or 0}
     known = known_signatures(given.refit, counts.kind, "refit")
     fitted = refit(counts, known, sparse=not given.all_signatures, **options)
     from nmfmerge.jobs.mutations.folder import write_activities  # which imports matplotlib
@@ -217,7 +188,7 @@ def _of_activities(fitted: Activities) -> dict[str, Any]:
 
 def _settings(given: argparse.Namespace) -> dict[str, Any]:
     """The settings for the report, by names that people read."""
-    common = {"Resampled counts": given.n_resamples, "random_state": given.random_state}
+    common = {"Resampled counts": given.n_resamples, "random_state": given.random_state or 0}
     if given.refit is not None:
         few = "all known ones" if given.all_signatures else "the few it needs"
         return {"Known signatures": str(given.refit), "Signatures of a sample": few} | common
@@ -236,11 +207,8 @@ def _settings(given: argparse.Namespace) -> dict[str, Any]:
 
 def _words(given: argparse.Namespace) -> list[str]:
     """The options as they are typed, without those that have their default."""
-    words = []
-    for name, option in _OPTIONS.items():
-        if getattr(given, name) != option.default:
-            words += [option.flags[0], str(getattr(given, name))]
-    for name in ("reference", "refit"):
+    words = setting_words(chosen_settings(given, "signatures"), "signatures")
+    for name in ("checkpoint", "reference", "refit"):
         if getattr(given, name) is not None:
             words += [f"--{name}", str(getattr(given, name))]
     words += ["--plain"] * given.plain

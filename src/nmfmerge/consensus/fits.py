@@ -17,12 +17,14 @@ from nmfmerge.backends.threads import available_threads
 from nmfmerge.consensus.checkpoint import FitsFile
 from nmfmerge.consensus.fit import Fit, Method
 from nmfmerge.consensus.resample import Resampler
-from nmfmerge.matrices import DataMatrix
+from nmfmerge.matrices import DataMatrix, SparseData
+from nmfmerge.matrices.sketch import Sketch, sketch
 from nmfmerge.method.run import stays_together
 from nmfmerge.solvers import Limits
 from nmfmerge.solvers.history import Status
 
 _BATCH_BYTES = 2**31  # of the factors and products of fits that are one batch
+_COLUMNS = 96  # of the factors of fits that a sparse X is multiplied with at once
 _ARRAYS = 6  # factors, products and state, in units of the factors
 FITS = "fits"  # the stage of the bar
 
@@ -91,7 +93,8 @@ class Fits:
         self.found: dict[tuple[int, int], Fit] = {}
         self.stopped: Status | None = None
         self._n_done = 0
-        self._lock = Lock()
+        self._lock, self._sketch_lock = Lock(), Lock()
+        self._sketches: dict[int, Sketch | None] = {}
 
     def run(self) -> None:
         """Make all fits that are not in the checkpoint; a stop keeps those that are finished."""
@@ -134,23 +137,45 @@ class Fits:
         return sorted(jobs, key=lambda job: (job[1][0], -job[0]))
 
     def _batch_size(self, rank: int) -> int:
-        """How many fits are one batch: one in memory, where each has a thread, or its own data."""
-        if self.resampler.whole is None or not stays_together(
-            self.method.problem(self.resampler.whole)
-        ):
-            return 1
-        data: DataMatrix = self.resampler.whole
+        """How many fits are one batch: on a device all that it has room for."""
+        data = self.resampler.whole
+        if data is None:
+            return 1  # each fit has its own data
+        if not stays_together(self.method.problem(data)):
+            return self._read_together(data, rank)
         each = _ARRAYS * rank * sum(data.shape) * data.dtype.itemsize
         return int(max(1, min(self.n_fits, _BATCH_BYTES // each)))
+
+    def _read_together(self, data: DataMatrix, rank: int) -> int:
+        """How many fits in memory a thread makes at once, so that X is read once for all of them.
+
+        Sparse products with several factors have the same bits as those with one; products of BLAS
+        do not. All threads have something to do.
+        """
+        single = not isinstance(data, SparseData) or data.for_passes(rank) is not None
+        if single or not self.method.is_of_products:
+            return 1
+        of_thread = -(-len(self.ranks) * self.n_fits // available_threads())
+        return max(1, min(_COLUMNS // rank, of_thread, self.n_fits))
 
     def _do(self, rank: int, numbers: list[int], limits: Limits) -> None:
         if limits.reason() is not None:
             return
         seeds = [self._seed_of(rank, i) for i in numbers]
         data = self.resampler.matrix(numbers[0])
-        found = self.method.fits(data, rank, seeds, limits)
+        found = self.method.fits(data, rank, seeds, limits, self._sketch(rank))
         if found:
             self._note(rank, dict(zip(numbers, found, strict=True)))
+
+    def _sketch(self, rank: int) -> Sketch | None:
+        """The sketch that all fits of a rank begin with, if they share X and it pays."""
+        whole = self.resampler.whole
+        if whole is None or not self.method.is_of_products:
+            return None
+        with self._sketch_lock:
+            if rank not in self._sketches:
+                self._sketches[rank] = sketch(whole, rank)
+            return self._sketches[rank]
 
     def _seed_of(self, rank: int, i: int) -> int:
         sequence = np.random.SeedSequence(self._seed, spawn_key=(i, rank))

@@ -53,7 +53,7 @@ from nmfmerge.backends.numba.missing_cross import missing_cross_
 from nmfmerge.backends.numba.momentum import RULE, fit_noted, judge_, judge_values_, rise, settle_
 from nmfmerge.backends.numba.mu import mean_sizes, mu_step_
 from nmfmerge.backends.numba.nnls import nnls_columns
-from nmfmerge.backends.numba.passes import Stored, hals_passes_
+from nmfmerge.backends.numba.passes import LowRank, Stored, hals_passes_
 from nmfmerge.backends.numba.steps import (
     component_sums,
     inner_product,
@@ -85,6 +85,7 @@ capabilities = frozenset(
 
 __all__ = [
     "RULE",
+    "LowRank",
     "Stored",
     "alone",
     "at_most",

@@ -12,19 +12,20 @@ from nmfmerge.backends.numba.blocks import inlined, kernel
 @kernel
 def gather_(indptr, places, values, F, out, first, last):
     """Put into out[i] the sum over the stored values of line i of value·F[place]."""
-    gather_lines_(indptr, places, values, F, out, first, last)
-
-
-@inlined
-def gather_lines_(indptr, places, values, F, out, first, last):
-    """`gather_`, as a part of kernels."""
     r = F.shape[1]
     for i in range(first, last):
         row = out[i]
         row[:] = 0
-        for k in range(indptr[i], indptr[i + 1]):
-            value = values[k]
-            source = F[places[k]]
+        low, high = indptr[i], indptr[i + 1]
+        fours = low + (high - low) // 4 * 4
+        for k in range(low, fours, 4):  # else each value waits until the one before is stored
+            v0, v1, v2, v3 = values[k], values[k + 1], values[k + 2], values[k + 3]
+            f0, f1 = F[places[k]], F[places[k + 1]]
+            f2, f3 = F[places[k + 2]], F[places[k + 3]]
+            for t in range(r):
+                row[t] = row[t] + v0 * f0[t] + v1 * f1[t] + v2 * f2[t] + v3 * f3[t]
+        for k in range(fours, high):
+            value, source = values[k], F[places[k]]
             for t in range(r):
                 row[t] += value * source[t]
 

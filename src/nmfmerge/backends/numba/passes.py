@@ -34,6 +34,13 @@ class Stored(NamedTuple):
     by_place: np.ndarray
 
 
+class LowRank(NamedTuple):
+    """The product Aᵀ B of two matrices (k × a) and (k × b) in place of X, lines first."""
+
+    A: np.ndarray
+    B: np.ndarray
+
+
 def _product_(X, side, F, out):
     """Put the product of X with the factor of the other side into ``out``, the one for ``side``."""
     raise NotImplementedError("only inside compiled functions")
@@ -50,6 +57,16 @@ def _product_of(X, side, F, out):
                 np.dot(F, X, out)
 
         return dense
+
+    if X.instance_class is LowRank:
+
+        def low_rank(X, side, F, out):
+            if side == 0:
+                np.dot(np.dot(F, X.B.T), X.A, out)
+            else:
+                np.dot(np.dot(F, X.A.T), X.B, out)
+
+        return low_rank
 
     def stored(X, side, F, out):
         lines, places = X.by_line, X.by_place
@@ -169,7 +186,7 @@ def hals_passes_(
 
     Parameters
     ----------
-    X : array (a, b), or Stored
+    X : array (a, b), Stored or LowRank
         The data, lines first.
     scale : float
         What X is to be multiplied by.

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nmfmerge import settings
 from nmfmerge.arguments.errors import ArgumentError
-from nmfmerge.arguments.values import Whole, Word
+from nmfmerge.arguments.values import Whole
 from nmfmerge.backends.numba import at_most
+from nmfmerge.consensus.engine import ConsensusInterrupted
 from nmfmerge.consensus.start import consensus
 from nmfmerge.jobs.mutations.activities import Activities, activities
 from nmfmerge.jobs.mutations.catalogue import Catalogue, counts_in, usual_limit
@@ -20,14 +22,15 @@ from nmfmerge.jobs.mutations.reference import (
     known_signatures,
     matches,
 )
+from nmfmerge.method.stop import Interrupted
 from nmfmerge.results.consensus import Consensus, RankConsensus
-from nmfmerge.settings import SETTINGS
 
 if TYPE_CHECKING:
     from nmfmerge.solvers.limits import Callback
 
-HYPERMUTATED = ("cap", "keep", "drop")
-CHOICES = ("stability", "assessment")
+_OF_CONSENSUS = (
+    "n_fits", "merge", "max_time", "random_state", "callback", "checkpoint", "device", "verbose"
+)  # fmt: skip
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
@@ -99,6 +102,22 @@ class Signatures:
         return "\n".join([head, f"  {self.reason}", *known])
 
 
+class SignaturesInterrupted(Interrupted):
+    """Ctrl-C during `signatures`; its ``signatures`` are those of the fits that were finished."""
+
+    def __init__(self, signatures: Signatures) -> None:
+        KeyboardInterrupt.__init__(
+            self,
+            "interrupted; the signatures of the finished fits are in the attribute `signatures` of "
+            "this exception (in an interactive session: sys.last_value.signatures)",
+        )
+        self.signatures = signatures
+        self.factorization = signatures.consensus.results[-1].factorization
+
+    def __reduce__(self) -> tuple[type, tuple[Any]]:
+        return type(self), (self.signatures,)
+
+
 def signatures(
     table: Any,
     max_signatures: int = 15,
@@ -111,12 +130,12 @@ def signatures(
     choose: str = "stability",
     reference: Any = None,
     n_resamples: int = 100,
-    random_state: int = 0,
-    device: Any = None,
     max_time: float | None = None,
+    random_state: int | None = None,
+    callback: "Callback | None" = None,
     checkpoint: Any = None,
     n_jobs: int | None = None,
-    callback: "Callback | None" = None,
+    device: Any = None,
     verbose: int = 0,
 ) -> Signatures:
     """Find mutational signatures in a table of mutation counts.
@@ -153,38 +172,66 @@ def signatures(
         ones are matched with them and taken apart into them.
     n_resamples : int
         How often the counts are resampled for the intervals of the activities; 0 for none.
-    random_state : int
-        Seed.
-    device, max_time, checkpoint, n_jobs, callback, verbose
+    max_time : float, optional
+        Maximum time in seconds of all fits; the signatures are then of those that were finished.
+    random_state : int, optional
+        Seed of the fits and the resampling; None is a fixed seed.
+    callback, checkpoint, n_jobs, device, verbose
         As in `nmfmerge.consensus`.
 
     Returns
     -------
     Signatures
+
+    Raises
+    ------
+    SignaturesInterrupted
+        On Ctrl-C, a kind of `Interrupted`; its ``signatures`` are those of the finished fits.
     """
-    least = Whole(1).check("min_signatures", min_signatures)
-    most = Whole(1).check("max_signatures", max_signatures)
-    n_resamples = Whole(0).check("n_resamples", n_resamples)
-    random_state = Whole(0).check("random_state", random_state)
-    hypermutated = Word(HYPERMUTATED).check("hypermutated", hypermutated)
-    choose = Word(CHOICES).check("choose", choose)
+    given = settings.checked("signatures", locals())
+    choose, n_resamples = given["choose"], given["n_resamples"]
+    given["random_state"] = Whole(0).check("random_state", random_state or 0)
     counts = counts_in(table)
     known = None if reference is None else known_signatures(reference, counts.kind)
-    X, above = _for_fits(counts, hypermutated)
-    ranks = _ranks(least, most, n_signatures, X.shape)
-    with at_most(SETTINGS["n_jobs"].check(n_jobs)):
-        found = consensus(
-            X, ranks, n_fits=n_fits, resample="poisson", side="W", merge=merge,
-            beta_loss="kullback-leibler", random_state=random_state, device=device,
-            max_time=max_time, checkpoint=checkpoint, callback=callback, verbose=verbose,
+    X, above = _for_fits(counts, given["hypermutated"])
+    ranks = _ranks(given["min_signatures"], given["max_signatures"], given["n_signatures"], X.shape)
+
+    def made(found: Consensus) -> Signatures:
+        return _made(
+            counts, found, n_signatures, choose, n_resamples, given["random_state"],
+            tuple(np.array(counts.samples, dtype=object)[above]), given["hypermutated"], known,
         )  # fmt: skip
-        stability = stability_of(found)
-        if n_signatures is None:
-            n_signatures, reason = chosen(found, stability, choose)
-        else:
-            reason = f"{n_signatures} signatures were asked for."
-        best = found.at(n_signatures)
-        fitted, order = _fitted(counts, best, n_resamples, random_state)
+
+    with at_most(given["n_jobs"]):
+        try:
+            found = consensus(
+                X, ranks, resample="poisson", side="W", beta_loss="kullback-leibler",
+                **{name: given[name] for name in _OF_CONSENSUS},
+            )  # fmt: skip
+        except ConsensusInterrupted as interrupted:
+            raise SignaturesInterrupted(made(interrupted.consensus)) from None
+        return made(found)
+
+
+def _made(
+    counts: Catalogue,
+    found: Consensus,
+    n_signatures: int | None,
+    choose: str,
+    n_resamples: int,
+    random_state: int,
+    above: tuple[str, ...],
+    handling: str,
+    known: Catalogue | None,
+) -> Signatures:
+    """The signatures of one rank of a consensus, with their activities."""
+    stability = stability_of(found)
+    if n_signatures is None:
+        n_signatures, reason = chosen(found, stability, choose)
+    else:
+        reason = f"{n_signatures} signatures were asked for."
+    best = found.at(n_signatures)
+    fitted, order = _fitted(counts, best, n_resamples, random_state)
     sums = best.W.sum(axis=0)
     W, names = fitted.signatures, fitted.names
     return Signatures(
@@ -194,8 +241,8 @@ def signatures(
         stability,
         reason,
         found,
-        tuple(np.array(counts.samples, dtype=object)[above]),
-        hypermutated,
+        above,
+        handling,
         () if known is None else tuple(matches(W, names, known)),
         () if known is None else tuple(decomposition(W, names, known)),
     )
@@ -218,7 +265,7 @@ def _ranks(
     """The numbers of signatures to fit."""
     highest = min(shape)
     if n_signatures is not None:
-        least = most = Whole(1).check("n_signatures", n_signatures)
+        least = most = n_signatures
         if most > highest:
             raise ArgumentError(
                 "n_signatures", "is too high", value=n_signatures,

@@ -1,5 +1,7 @@
 """Gene programmes as files, under the names that cNMF gives them: tables and figures."""
 
+import csv
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from nmfmerge.jobs.programs.result import Programs
 
 _DPI = 150
+_FORMAT = "%.9g"
 
 
 def write(found: "Programs", folder: Path, name: str, coordinates: Any = None) -> None:
@@ -20,11 +23,25 @@ def write(found: "Programs", folder: Path, name: str, coordinates: Any = None) -
     folder.mkdir(parents=True, exist_ok=True)
     of_rank = f"k_{found.n_components}.dt_{str(found.density_threshold).replace('.', '_')}"
     for kind, table in _tables(found).items():
-        table.to_csv(folder / f"{name}.{kind.format(of_rank)}.txt", sep="\t", float_format="%.9g")
+        write_table(table, folder / f"{name}.{kind.format(of_rank)}.txt")
     genes = found.spectra.columns
     (folder / f"{name}.overdispersed_genes.txt").write_text("\n".join(genes), encoding="utf-8")
     for kind, figure in _figures(found, coordinates).items():
         figure.savefig(folder / f"{name}.{kind.format(of_rank)}.png", dpi=_DPI)
+
+
+def write_table(table: Any, path: Path) -> None:
+    """Write a table as pandas would; one of finite numbers alone in a fraction of its time."""
+    values = table.to_numpy()
+    if values.dtype.kind != "f" or not np.isfinite(values).all():
+        table.to_csv(path, sep="\t", float_format=_FORMAT)
+        return
+    row = "\t".join([_FORMAT] * values.shape[1])
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, delimiter="\t", lineterminator=os.linesep)
+        writer.writerow([table.index.name or "", *table.columns])
+        for name, numbers in zip(table.index, values.tolist(), strict=True):
+            writer.writerow([name, *(row % tuple(numbers)).split("\t")])
 
 
 def _tables(found: "Programs") -> dict[str, Any]:

@@ -22,7 +22,7 @@ def programs(
     mask_var: str | None = None,
     sample_key: str | None = None,
     beta_loss: str = "frobenius",
-    tol: float = 1e-4,
+    tol: float = 1e-3,
     max_iter: int = 10_000,
     max_time: float | None = None,
     random_state: Any = None,
@@ -62,7 +62,8 @@ def programs(
     beta_loss : {"frobenius", "kullback-leibler"}
         What is minimised; under Kullback–Leibler genes are not scaled.
     tol : float
-        Tolerance of each fit: no component moves by more than this, relatively.
+        Tolerance of each fit: no component moves by more than this, relatively. At 1e-3 the errors
+        of fits of 2,700 blood cells are those at 1e-4 to five digits.
     max_iter : int
         Maximum number of iterations of each stage of a fit.
     max_time : float, optional
