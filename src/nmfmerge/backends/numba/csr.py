@@ -12,6 +12,12 @@ from nmfmerge.backends.numba.blocks import inlined, kernel
 @kernel
 def gather_(indptr, places, values, F, out, first, last):
     """Put into out[i] the sum over the stored values of line i of value·F[place]."""
+    gather_lines_(indptr, places, values, F, out, first, last)
+
+
+@inlined
+def gather_lines_(indptr, places, values, F, out, first, last):
+    """`gather_`, as a part of kernels."""
     r = F.shape[1]
     for i in range(first, last):
         row = out[i]
