@@ -319,15 +319,16 @@ def test_data_that_cannot_be_factorized_are_refused(
         nmf(T, 3)
 
 
-def test_missing_values_and_weights_are_refused_on_a_device_alone(low_rank, request):
+def test_missing_values_and_weights_are_taken_wherever_a_tensor_is(low_rank, request):
     T = torch.from_numpy(low_rank)
     holes = torch.where(T[3, 5] != T, T, torch.nan)
     W = nmf(holes, 3).W
     np.testing.assert_array_equal(W, nmf(holes.numpy(), 3).W)
     request.getfixturevalue("device")
     for options in ({}, {"weights": np.isfinite(holes.numpy())}):
-        with pytest.raises(ValueError, match=r"NaN|has missing values or weights"):
-            nmf(holes, 3, **options)
+        np.testing.assert_allclose(nmf(holes, 3, **options).W, W, rtol=1e-6, atol=1e-9)
+    with pytest.raises(ValueError, match=r"'hals'.*where X has missing values"):
+        nmf(holes, 3, solver="hals")
 
 
 def test_a_device_that_is_not_there(low_rank):
