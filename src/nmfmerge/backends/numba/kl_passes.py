@@ -6,7 +6,7 @@ in memory, one after another.
 
 import numpy as np
 
-from nmfmerge.backends.numba.blocks import BLOCK, dividing_kernel
+from nmfmerge.backends.numba.blocks import BLOCK, dividing_kernel, dividing_part
 from nmfmerge.backends.numba.extrapolate import extrapolate_
 from nmfmerge.backends.numba.kl_sweep import sweep_blocks_
 from nmfmerge.backends.numba.momentum import judge_by_value_, settle_each_
@@ -49,11 +49,13 @@ def kl_passes_(
     r = A.shape[1]
     rows_A, rows_B = _room_(A, lines_B), _room_(B, lines_A)
     notes_A, notes_B = _notes_(A), _notes_(B)
-    sums, ratio = np.empty((2, 1, r)), np.empty((1, r))
+    sums, S = np.empty(r), np.empty((1, 1, r))
+    sizes, ratio = np.empty((1, r)), np.empty((1, r))
+    tried, now = np.empty(1), np.empty(1)
     done = 0
     while done < steps.size:
         ratio[:] = 0
-        tried = np.where(rest, 0.0, weight)
+        tried[0] = 0.0 if rest[0] else weight[0]
         seen = 0.0
         for half in range(2):
             if half == 0:
@@ -66,8 +68,9 @@ def kl_passes_(
                 extrapolate_(fixed, swept, tried)
             if rows.shape[1] > 0:
                 transpose_(fixed[0], rows[0])
-            sums[half] = _sums_(fixed)
-            S = np.expand_dims(sums[half] + l1[half], 0)
+            _sums_(fixed, sums)
+            for t in range(r):
+                S[0, 0, t] = sums[t] + l1[half]
             sweep_blocks_(
                 F, fixed, rows, lines, S, l2[half], floor, n_sweeps, extrapolates and half == 1,
                 free, notes, 0, len(notes),
@@ -75,11 +78,17 @@ def kl_passes_(
             total = add_blocks(notes, 1)
             note_steps_(ratio, total[:, :r], total[:, r : 2 * r])
             seen = total[0, 2 * r]
-        sizes = sums[1] * _sums_(B)
+        whole = 0.0
+        for t in range(r):
+            sizes[0, t] = sums[t]
+        _sums_(B, sums)
+        for t in range(r):
+            sizes[0, t] *= sums[t]
+            whole += sizes[0, t]
         step = largest_ratio(ratio, sizes, negligible)
         if extrapolates:
-            now = np.full(1, max(0.0, constant - seen + sizes.sum()))
-            now += _penalty_(A, l1[0], l2[0]) + _penalty_(B, l1[1], l2[1])
+            now[0] = max(0.0, constant - seen + whole)
+            now[0] += _penalty_(A, l1[0], l2[0]) + _penalty_(B, l1[1], l2[1])
             step = judge_by_value_(
                 objective, weight, bound, last_weight, rest, taken_back, now, step, noise, rule
             )
@@ -91,29 +100,28 @@ def kl_passes_(
     return done
 
 
-@dividing_kernel
+@dividing_part
 def _room_(F, lines):
     """Room for a factor row by row, where lines beside it are gathered."""
     return np.empty((1, F.shape[2] if lines.gathers else 0, F.shape[1]), F.dtype)
 
 
-@dividing_kernel
+@dividing_part
 def _notes_(F):
     return np.empty((-(-F.shape[2] // BLOCK), 2 * F.shape[1] + 1))
 
 
-@dividing_kernel
-def _sums_(F):
+@dividing_part
+def _sums_(F, sums):
     """The sum of each component, in float64."""
-    sums = np.zeros((1, F.shape[1]))
     for t in range(F.shape[1]):
-        f = F[0, t]
+        f, total = F[0, t], 0.0
         for j in range(f.size):
-            sums[0, t] += f[j]
-    return sums
+            total += f[j]
+        sums[t] = total
 
 
-@dividing_kernel
+@dividing_part
 def _penalty_(F, l1, l2):
     """``l1·Σv + ½·l2·Σv²`` of a factor."""
     total = 0.0
