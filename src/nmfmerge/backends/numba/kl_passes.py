@@ -46,15 +46,18 @@ def kl_passes_(
     steps : float64 array (n,)
         Gets the largest displacement of each pass, NaN where it was taken back.
     """
+    # Loops and not expressions of arrays, which take seconds to compile.
     r = A.shape[1]
     rows_A, rows_B = _room_(A, lines_B), _room_(B, lines_A)
     notes_A, notes_B = _notes_(A), _notes_(B)
-    sums, ratio = np.empty((2, 1, r)), np.empty((1, r))
+    sizes, ratio, S = np.empty((1, r)), np.empty((1, r)), np.empty((1, 1, r))
+    moved, total, now, tried = np.empty((1, r)), np.empty((1, r)), np.empty(1), np.empty(1)
     done = 0
     while done < steps.size:
-        ratio[:] = 0
-        tried = np.where(rest, 0.0, weight)
+        tried[0] = 0.0 if rest[0] else weight[0]
         seen = 0.0
+        for t in range(r):
+            ratio[0, t] = 0.0
         for half in range(2):
             if half == 0:
                 F, fixed, lines, free, rows, notes = A, B, lines_A, free_A, rows_B, notes_A
@@ -66,20 +69,25 @@ def kl_passes_(
                 extrapolate_(fixed, swept, tried)
             if rows.shape[1] > 0:
                 transpose_(fixed[0], rows[0])
-            sums[half] = _sums_(fixed)
-            S = np.expand_dims(sums[half] + l1[half], 0)
+            for t in range(r):
+                S[0, 0, t] = _sum_(fixed[0, t]) + l1[half]
             sweep_blocks_(
                 F, fixed, rows, lines, S, l2[half], floor, n_sweeps, extrapolates and half == 1,
                 free, notes, 0, len(notes),
             )  # fmt: skip
-            total = add_blocks(notes, 1)
-            note_steps_(ratio, total[:, :r], total[:, r : 2 * r])
-            seen = total[0, 2 * r]
-        sizes = sums[1] * _sums_(B)
+            noted = add_blocks(notes, 1)
+            for t in range(r):
+                moved[0, t], total[0, t] = noted[0, t], noted[0, r + t]
+            note_steps_(ratio, moved, total)
+            seen = noted[0, 2 * r]
+        fitted = 0.0
+        for t in range(r):
+            sizes[0, t] = _sum_(A[0, t]) * _sum_(B[0, t])
+            fitted += sizes[0, t]
         step = largest_ratio(ratio, sizes, negligible)
         if extrapolates:
-            now = np.full(1, max(0.0, constant - seen + sizes.sum()))
-            now += _penalty_(A, l1[0], l2[0]) + _penalty_(B, l1[1], l2[1])
+            now[0] = max(0.0, constant - seen + fitted)
+            now[0] += _penalty_(A, l1[0], l2[0]) + _penalty_(B, l1[1], l2[1])
             step = judge_by_value_(
                 objective, weight, bound, last_weight, rest, taken_back, now, step, noise, rule
             )
@@ -103,14 +111,12 @@ def _notes_(F):
 
 
 @dividing_kernel
-def _sums_(F):
-    """The sum of each component, in float64."""
-    sums = np.zeros((1, F.shape[1]))
-    for t in range(F.shape[1]):
-        f = F[0, t]
-        for j in range(f.size):
-            sums[0, t] += f[j]
-    return sums
+def _sum_(f):
+    """The sum of a component, in float64."""
+    total = 0.0
+    for j in range(f.size):
+        total += f[j]
+    return total
 
 
 @dividing_kernel
