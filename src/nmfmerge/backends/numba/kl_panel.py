@@ -59,8 +59,8 @@ def sweep_panel_(F, start, width, A, x, y, S, l2, floor, n_sweeps, free):
             if not free[c]:
                 continue
             g, v = A[c], F[c, start : start + width]
-            psi[:] = 0
-            eta[:] = 0
+            for b in range(width):
+                psi[b], eta[b] = zero, zero
             for e in range(length):
                 add, beside = last[e], g[e]
                 fit, data = y[e], x[e]

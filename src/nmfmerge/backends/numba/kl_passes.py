@@ -46,17 +46,18 @@ def kl_passes_(
     steps : float64 array (n,)
         Gets the largest displacement of each pass, NaN where it was taken back.
     """
+    # Loops and not expressions of arrays, which take seconds to compile.
     r = A.shape[1]
     rows_A, rows_B = _room_(A, lines_B), _room_(B, lines_A)
     notes_A, notes_B = _notes_(A), _notes_(B)
-    sums, S = np.empty(r), np.empty((1, 1, r))
-    sizes, ratio = np.empty((1, r)), np.empty((1, r))
-    tried, now = np.empty(1), np.empty(1)
+    sizes, ratio, S = np.empty((1, r)), np.empty((1, r)), np.empty((1, 1, r))
+    moved, total, now, tried = np.empty((1, r)), np.empty((1, r)), np.empty(1), np.empty(1)
     done = 0
     while done < steps.size:
-        ratio[:] = 0
         tried[0] = 0.0 if rest[0] else weight[0]
         seen = 0.0
+        for t in range(r):
+            ratio[0, t] = 0.0
         for half in range(2):
             if half == 0:
                 F, fixed, lines, free, rows, notes = A, B, lines_A, free_A, rows_B, notes_A
@@ -68,26 +69,24 @@ def kl_passes_(
                 extrapolate_(fixed, swept, tried)
             if rows.shape[1] > 0:
                 transpose_(fixed[0], rows[0])
-            _sums_(fixed, sums)
             for t in range(r):
-                S[0, 0, t] = sums[t] + l1[half]
+                S[0, 0, t] = _sum_(fixed[0, t]) + l1[half]
             sweep_blocks_(
                 F, fixed, rows, lines, S, l2[half], floor, n_sweeps, extrapolates and half == 1,
                 free, notes, 0, len(notes),
             )  # fmt: skip
-            total = add_blocks(notes, 1)
-            note_steps_(ratio, total[:, :r], total[:, r : 2 * r])
-            seen = total[0, 2 * r]
-        whole = 0.0
+            noted = add_blocks(notes, 1)
+            for t in range(r):
+                moved[0, t], total[0, t] = noted[0, t], noted[0, r + t]
+            note_steps_(ratio, moved, total)
+            seen = noted[0, 2 * r]
+        fitted = 0.0
         for t in range(r):
-            sizes[0, t] = sums[t]
-        _sums_(B, sums)
-        for t in range(r):
-            sizes[0, t] *= sums[t]
-            whole += sizes[0, t]
+            sizes[0, t] = _sum_(A[0, t]) * _sum_(B[0, t])
+            fitted += sizes[0, t]
         step = largest_ratio(ratio, sizes, negligible)
         if extrapolates:
-            now[0] = max(0.0, constant - seen + whole)
+            now[0] = max(0.0, constant - seen + fitted)
             now[0] += _penalty_(A, l1[0], l2[0]) + _penalty_(B, l1[1], l2[1])
             step = judge_by_value_(
                 objective, weight, bound, last_weight, rest, taken_back, now, step, noise, rule
@@ -112,13 +111,12 @@ def _notes_(F):
 
 
 @dividing_part
-def _sums_(F, sums):
-    """The sum of each component, in float64."""
-    for t in range(F.shape[1]):
-        f, total = F[0, t], 0.0
-        for j in range(f.size):
-            total += f[j]
-        sums[t] = total
+def _sum_(f):
+    """The sum of a component, in float64."""
+    total = 0.0
+    for j in range(f.size):
+        total += f[j]
+    return total
 
 
 @dividing_part

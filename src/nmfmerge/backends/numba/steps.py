@@ -32,7 +32,9 @@ def largest_ratio(ratio, sizes, negligible):
     """Largest ratio of a component with more than a negligible part of the sizes of its start."""
     largest = np.zeros(ratio.shape[0])
     for i in range(ratio.shape[0]):
-        least = negligible * sizes[i].sum()
+        least = 0.0
+        for t in range(ratio.shape[1]):
+            least += negligible * sizes[i, t]
         for t in range(ratio.shape[1]):
             if sizes[i, t] > least:
                 largest[i] = max(largest[i], ratio[i, t])
