@@ -1,6 +1,7 @@
 """Is a stored result older than the code it measures? Git knows."""
 
 import subprocess
+from functools import cache
 from pathlib import Path
 
 from benchmarks.common import RESULTS, load
@@ -22,7 +23,9 @@ MEASURES = {
     "rank_choice": ("ranks", "results/assessment.py"),
     "kl": _METHOD,
     "missing": (*_METHOD, "inputs"),
+    "consensus": (*_METHOD, "consensus"),
     "programs": (*_METHOD, "consensus", "jobs"),
+    "signatures": (*_METHOD, "consensus", "jobs"),
     "svd": ("matrices/svd.py",),
 }
 
@@ -33,12 +36,20 @@ def names():
 
 
 def is_stale(name):
-    """True if code that a result measures has changed since; None where Git cannot tell."""
+    """True if code that a result measures is not that of its commit; None where Git cannot tell."""
     commit = load(name)["environment"]["commit"]
-    if not commit or _git("cat-file", "-e", f"{commit}^{{commit}}") != 0:
+    if not commit or not _has_whole_history():
         return None
+    if _git("cat-file", "-e", f"{commit}^{{commit}}") != 0:
+        return True  # of a history that was not published
     paths = [f"{SOURCE}/{part}" for part in MEASURES[name.split("/")[0]]]
     return _git("diff", "--quiet", commit, "--", *paths) != 0
+
+
+@cache
+def _has_whole_history():
+    """True in a clone that has all commits; not in an unpacked archive."""
+    return _git("rev-parse", "HEAD") == 0 and not (ROOT / ".git" / "shallow").exists()
 
 
 def _git(*words):
