@@ -165,7 +165,7 @@ Peak of NumPy's allocations without X, in units of W and H together; X is never 
 ## First call
 
 {part("first_call")}
-{on_kl()}{on_missing()}{on_programs()}{path.section()}{svd.section()}"""
+{on_kl()}{on_missing()}{on_programs()}{on_signatures()}{on_consensus()}{path.section()}{svd.section()}"""
 
 
 KL = {
@@ -223,6 +223,40 @@ The whole job on 2,700 blood cells (pbmc3k), beside cNMF: {n_fits} fits at each 
 `python -m benchmarks programs {ranks} {n_fits}`.
 
 {stored("programs")}
+"""
+
+
+def on_signatures():
+    """The benchmark of mutational signatures, where it is stored."""
+    content = load("signatures")
+    if content is None:
+        return ""
+    n_fits, seeds = content["n_fits"], content["seeds"]
+    return f"""
+## Mutational signatures
+
+Generated catalogues of known truth, {n_fits} fits at each number of signatures from 1 to {content["n_max"]}, from
+{len(seeds)} seeds: the number chosen, how many of the true signatures are found (cosine at least 0.9) and how many are
+false, seed by seed; whether all seeds give the same signatures; and seconds of the whole job. Remake with
+`python -m benchmarks signatures {",".join(map(str, seeds))} {n_fits}`.
+
+{stored("signatures")}
+"""
+
+
+def on_consensus():
+    """How many fits a consensus needs, where it is stored."""
+    table = stored("consensus/fits")
+    if not table:
+        return ""
+    return f"""
+## How many fits a consensus needs
+
+Consensus of fits by NMF and by NMF-Merge, from three seeds: components that are found, the least cosine of one with the
+truth, agreement of the fits, and the least cosine of a component between two seeds. Remake with
+`python -m benchmarks consensus fits`.
+
+{table}
 """
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from nmfmerge import consensus
 from nmfmerge.cli import consensus as consensus_command
-from nmfmerge.consensus.engine import ConsensusInterrupted
 from nmfmerge.storage import folder
 
 GIVEN = ("--ranks", "3-6", "--fits", 4, "--tol", 0.01)
@@ -97,13 +96,31 @@ def test_a_rank_that_is_not_fitted_is_refused(command, file):
     assert "--ranks 'many' is not known" in err
 
 
-def test_ctrl_c_writes_what_was_finished(command, file, X, tmp_path, monkeypatch):
-    def interrupted(*arguments, **given):
-        raise ConsensusInterrupted(same(X))
+def test_ctrl_c_writes_what_was_finished_and_resume_the_rest(
+    command, file, X, tmp_path, monkeypatch
+):
+    def stop(progress):
+        if progress.n_done == 9:
+            raise KeyboardInterrupt
 
-    monkeypatch.setattr(consensus_command, "consensus", interrupted)
+    def interrupted(*given, callback, **options):
+        return consensus(*given, callback=stop, **options)
+
     out = tmp_path / "out"
-    code, _, err = command("consensus", file, *GIVEN, "--no-report", "-o", out)
+    words = ("consensus", file, *GIVEN, "--no-report", "-o", out)
+    with monkeypatch.context() as patch:
+        patch.setattr(consensus_command, "consensus", interrupted)
+        code, _, err = command(*words)
     assert code == 130
     assert f"the consensus of the finished fits is written to {out}" in err
-    assert folder.read(out).consensus is not None
+    assert "continue with the same command and --resume" in err
+    assert folder.read(out).consensus[3].n_fits < 4
+    code, _, err = command(*words)
+    assert (code, "continue it with --resume" in err) == (1, True)
+    code, _, err = command(*words, "--merge", "--resume")
+    assert (code, "(--merge False, now True)" in err) == (1, True)
+    assert command(*words, "--resume")[0] == 0
+    found, expected = folder.read(out).consensus, same(X)
+    for rank in expected:
+        assert np.array_equal(found[rank].H, expected[rank].H)
+    assert not out.with_name("out.unfinished").exists()

@@ -228,7 +228,7 @@ def test_the_command_fits_known_signatures(counts_file, tmp_path, capsys):
         (["--refit", "other.csv"], "--refit has neither rows nor columns with names"),
         (["--refit", "other.csv", "--max", "4", "--plain"], "leave out --max, --plain"),
         (["--all-signatures"], "--all-signatures has no effect without --refit"),
-        (["--checkpoint", "no/fits.npz"], "--checkpoint 'no/fits.npz' is in a folder that does"),
+        (["--refit", "other.csv", "--resume"], "leave out --resume"),
     ],
 )
 def test_messages_of_the_command_name_its_options(
@@ -241,14 +241,29 @@ def test_messages_of_the_command_name_its_options(
 
 
 def test_an_interrupted_command_says_how_to_continue(counts_file, tmp_path, capsys, monkeypatch):
-    def interrupted(*_, checkpoint, **__):
-        checkpoint.touch()
-        raise KeyboardInterrupt
+    def stop(progress):
+        if progress.n_done == 6:
+            raise KeyboardInterrupt
 
-    monkeypatch.setattr("nmfmerge.cli.signatures.signatures", interrupted)
-    words = ["--checkpoint", str(tmp_path / "fits.npz"), "-o", str(tmp_path / "out")]
-    assert main(["signatures", counts_file, *words]) == 130
-    assert "the same command continues from its checkpoint" in capsys.readouterr().err
+    def interrupted(*given, callback, **options):
+        return jobs.signatures(*given, callback=stop, **options)
+
+    out = tmp_path / "out"
+    words = ["signatures", counts_file, "--min", "3", "--max", "4", "--fits", "8", "--no-report"]
+    words += ["--resamples", "2", "-o", str(out)]
+    with monkeypatch.context() as patch:
+        patch.setattr("nmfmerge.cli.signatures.signatures", interrupted)
+        assert main(words) == 130
+    assert "continue with the same command and --resume" in capsys.readouterr().err
+    assert main(words) == 1
+    assert "continue it with --resume" in capsys.readouterr().err
+    assert main([*words, "--seed", "5", "--resume"]) == 1
+    assert "holds the run of another command (--seed 0, now 5)" in capsys.readouterr().err
+    assert main([*words, "--resume"]) == 0
+    assert not out.with_name("out.unfinished").exists()
+    undisturbed = tmp_path / "undisturbed"
+    assert main([*words[:-1], str(undisturbed)]) == 0
+    assert (out / "signatures.tsv").read_bytes() == (undisturbed / "signatures.tsv").read_bytes()
 
 
 def test_ctrl_c_keeps_the_signatures_of_the_finished_fits(

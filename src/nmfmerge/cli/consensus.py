@@ -17,9 +17,10 @@ from nmfmerge.cli.common import (
     warm_up,
 )
 from nmfmerge.cli.exporting import add_tables, check_exports, export_words
-from nmfmerge.cli.messages import ANOTHER_FOLDER, in_options
+from nmfmerge.cli.messages import in_options
 from nmfmerge.cli.progress import consensus_bar
 from nmfmerge.cli.settings import add_settings, chosen_settings, loss_of, setting_words
+from nmfmerge.cli.unfinished import Unfinished, add_resume
 from nmfmerge.consensus.engine import ConsensusInterrupted
 from nmfmerge.consensus.start import consensus
 from nmfmerge.datasets.base import Dataset
@@ -28,8 +29,9 @@ from nmfmerge.io import read
 from nmfmerge.results.about import About
 from nmfmerge.results.consensus import Consensus
 from nmfmerge.settings import SETTINGS
+from nmfmerge.solvers.history import Status
 from nmfmerge.solvers.progress import ProgressBar
-from nmfmerge.storage.folder import Fit, check_output, write
+from nmfmerge.storage.folder import Fit, write
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,10 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-r", "--rank", type=int, metavar="N",
         help="rank of the fit in the folder (default: the rank that the assessment finds)",
     )  # fmt: skip
-    parser.add_argument(
-        "--checkpoint", type=Path, metavar="FILE",
-        help="file for the finished fits; the same command continues from it",
-    )  # fmt: skip
+    add_resume(parser)
     add_output(parser, "output folder (default: FILE.consensus in the current folder)")
     parser.add_argument("--no-report", action="store_true", help="write no report and no figures")
     add_tables(parser)
@@ -61,33 +60,42 @@ def run(given: argparse.Namespace) -> int:
     kept = {name: value for name, value in chosen.items() if value is not None}
     method = {"Each fit": "NMF-Merge" if given.merge else "NMF"}
     about = how_made(given, _options(given), kept | {"ranks": given.ranks} | method)
-    check_output(output, given.force, ANOTHER_FOLDER)
-    with consensus_bar(not given.no_report) as bar:
-        bar.enter("reading")
-        data = read(given.file, **reading_options(given))
-        check_exports(given, data, 2 * max(chosen["ranks"]) + 1)
-        try:
-            result = _consensus(given, chosen, data, bar)
-        except ConsensusInterrupted as interrupted:
-            _write(given, output, interrupted.consensus, data, about, bar)
-            bar.write(f"nmfmerge: the consensus of the finished fits is written to {output}")
-            raise
-        rank = _write(given, output, result, data, about, bar)
+    unfinished = Unfinished(output)
+    with unfinished.locked():
+        replace = unfinished.begin(given)
+        with consensus_bar(not given.no_report) as bar:
+            bar.enter("reading")
+            data = read(given.file, **reading_options(given))
+            check_exports(given, data, 2 * max(chosen["ranks"]) + 1)
+            try:
+                result = _consensus(given, chosen, data, unfinished, bar)
+            except ConsensusInterrupted as interrupted:
+                _write(given, output, interrupted.consensus, data, about, bar, replace)
+                bar.write(f"nmfmerge: the consensus of the finished fits is written to {output}")
+                unfinished.advise(bar)
+                raise
+            rank = _write(given, output, result, data, about, bar, replace)
+        if result.status is not Status.MAX_TIME:
+            unfinished.clear()
     outcome = _outcome(result) | {"rank": rank, "folder": str(output)}
     print_outcome(given, outcome, _text(result, rank, output))
     return OK if result.converged else NOT_CONVERGED
 
 
 def _consensus(
-    given: argparse.Namespace, chosen: dict[str, Any], data: Dataset, bar: ProgressBar
+    given: argparse.Namespace,
+    chosen: dict[str, Any],
+    data: Dataset,
+    unfinished: Unfinished,
+    bar: ProgressBar,
 ) -> Consensus:
     bar.enter("compiling")
     warm_up(given.solver, data, loss_of(given))
     try:
-        with warnings.catch_warnings(record=True) as caught:
+        with unfinished.continued(), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             return consensus(
-                data, **chosen, merge=given.merge, checkpoint=given.checkpoint, callback=bar
+                data, **chosen, merge=given.merge, checkpoint=unfinished.checkpoint, callback=bar
             )
     finally:
         for warning in caught:
@@ -101,13 +109,14 @@ def _write(
     data: Dataset,
     about: About,
     bar: ProgressBar,
+    replace: bool,
 ) -> int:
     """Write the consensus with the fit of one rank; return that rank."""
     rank = given.rank if given.rank in result else result.first_choice
     fit = Fit(result[rank].factorization, data, about, consensus=result)
     drawn = {} if given.no_report else pages_or_nothing(fit, bar, output)
     exports = Exports(fit)
-    write(output, fit, drawn, exports=exports, tables=given.tables, replace=given.force)
+    write(output, fit, drawn, exports=exports, tables=given.tables, replace=replace)
     if exports.remarks:
         bar.write(exports.remarks.strip())
     return int(rank)
@@ -134,5 +143,4 @@ def _options(given: argparse.Namespace) -> list[str]:
     words = setting_words(chosen_settings(given, "consensus"), "consensus")
     words += ["--merge"] * given.merge
     words += [] if given.rank is None else ["-r", str(given.rank)]
-    words += [] if given.checkpoint is None else ["--checkpoint", str(given.checkpoint)]
     return words + export_words(given)

@@ -47,7 +47,7 @@ from nmfmerge.cli.streaming import (
     streaming_words,
     streams,
 )
-from nmfmerge.cli.unfinished import Unfinished
+from nmfmerge.cli.unfinished import Unfinished, add_resume, differences_in_words
 from nmfmerge.cli.weights import (
     add_weights,
     check_weights,
@@ -74,7 +74,7 @@ from nmfmerge.results.lazy_factors import computed
 from nmfmerge.settings import SETTINGS
 from nmfmerge.solvers import solvers_of
 from nmfmerge.solvers.progress import ProgressBar
-from nmfmerge.storage.checkpoint import CheckpointError, OtherRun, differences
+from nmfmerge.storage.checkpoint import differences
 from nmfmerge.storage.folder import Fit, FolderError, check_output, find, write
 
 _AUTO_MOST = 25  # components up to which ranks are tried with -r auto
@@ -93,11 +93,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="skip the comparison with standard NMF and neighbouring ranks in the report",
     )
-    parser.add_argument(
-        "--resume",
-        action="store_true",
-        help="continue an interrupted run, if there is one",
-    )
+    add_resume(parser)
     add_weights(parser)
     add_streaming(parser)
     add_reading(parser)
@@ -122,7 +118,7 @@ def run(given: argparse.Namespace) -> int:
             unfinished.clear()
         if earlier and not unfinished.checkpoint.exists():
             return _print_finished(given, output, earlier)
-        _refuse_to_lose(given, unfinished)
+        unfinished.refuse_to_lose(given)
         replace = given.force or earlier is not None
         check_output(output, replace, ANOTHER_FOLDER)
         if not given.resume:
@@ -154,7 +150,7 @@ def run(given: argparse.Namespace) -> int:
             try:
                 _write(given, output, fit, drawn, exports, replace, unfinished)
             except KeyboardInterrupt:
-                _advise_to_resume(unfinished, bar)
+                unfinished.advise(bar)
                 raise
         if result.converged:
             unfinished.clear()
@@ -235,18 +231,10 @@ def _earlier_fit(given: argparse.Namespace, output: Path, about: About) -> Fit |
         return None
     if found := differences(_identity(fit.about), _identity(about)):
         raise FolderError(
-            f"{output} is another fit ({_in_words(found)}): name another folder with -o, or "
-            "overwrite it with --force"
+            f"{output} is another fit ({differences_in_words(found)}): name another folder with -o, "
+            "or overwrite it with --force"
         )
     return fit
-
-
-def _refuse_to_lose(given: argparse.Namespace, unfinished: Unfinished) -> None:
-    if unfinished.checkpoint.exists() and not (given.resume or given.force):
-        raise FolderError(
-            f"{unfinished.folder} holds an interrupted run: continue it with --resume, or "
-            "start over with --force"
-        )
 
 
 def _fit(
@@ -264,28 +252,18 @@ def _fit(
         bar.write(f"nmfmerge: {in_options(message)}")
 
     try:
-        with warnings.catch_warnings():
+        with unfinished.continued(), warnings.catch_warnings():
             warnings.simplefilter("always")
             warnings.showwarning = show_warning
             return nmf_merge(
                 data.X, weights=weights, **settings, callback=bar, checkpoint=unfinished.checkpoint
             )
-    except OtherRun as error:
-        raise FolderError(
-            f"{unfinished.folder} holds the run of another command "
-            f"({_in_words(error.differences)}): repeat that command to continue it, or "
-            "start over with --force"
-        ) from error
-    except CheckpointError as error:
-        raise FolderError(
-            f"{unfinished.checkpoint} {error.fault}: start over with --force"
-        ) from error
     except Interrupted:
-        _advise_to_resume(unfinished, bar)
+        unfinished.advise(bar)
         raise
     except DataReadError as error:
         more = ", more memory" if isinstance(error, TooLittleMemory) else ""
-        _advise_to_resume(unfinished, bar, f"the same command{more}")
+        unfinished.advise(bar, f"the same command{more}")
         why = in_words(error, given)
         raise FolderError(f"the fit of {given.file} stopped: {why}") from error
 
@@ -298,20 +276,13 @@ def _with_all_factors(
     try:
         return computed(result, unfinished.folder, most_of_a_factor(given), bar.part)
     except KeyboardInterrupt:
-        _advise_to_resume(unfinished, bar)
+        unfinished.advise(bar)
         raise
     except Exception as error:  # whatever reading a chunk raises, here or on a worker
-        _advise_to_resume(unfinished, bar)
+        unfinished.advise(bar)
         raise FolderError(
             f"{given.file} could not be read once more after the fit ({one_line(error)})"
         ) from error
-
-
-def _advise_to_resume(
-    unfinished: Unfinished, bar: ProgressBar, how: str = "the same command"
-) -> None:
-    if unfinished.checkpoint.exists():
-        bar.write(f"nmfmerge: continue with {how} and --resume")
 
 
 def _compared(
@@ -387,15 +358,3 @@ def _identity(about: About) -> dict[str, Any]:
         for name, value in about.settings.items()
         if name in SETTINGS and SETTINGS[name].decides
     }
-
-
-def _in_words(found: dict[str, tuple[Any, Any]]) -> str:
-    """Differences of two runs in options."""
-    data = {"data", "shape", "dtype", "reading", "weights"} & set(found)
-    words = ["other data or weights, or read otherwise"] if data else []
-    words += [
-        f"{SETTINGS[name].flags[-1]} {saved}, now {present}"
-        for name, (saved, present) in found.items()
-        if name not in data
-    ]
-    return "; ".join(words)

@@ -9,7 +9,7 @@ from nmfmerge.settings import SETTINGS
 
 ANOTHER_FOLDER = "name another folder with -o"
 _OTHERS = {  # arguments of single commands
-    "adata": "the file", "table": "the file", "replace": "--force", "checkpoint": "--checkpoint",
+    "adata": "the file", "table": "the file", "replace": "--force",
     "mask_var": "--mask-var", "max_penalty": "--max-penalty",
     "memory": "--memory", "name": "--name", "port": "--port", "reference": "--reference",
     "refit": "--refit", "tables": "--tables", "weights": "--weights",

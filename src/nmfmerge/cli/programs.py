@@ -18,10 +18,10 @@ from nmfmerge.cli.common import (
     print_outcome,
     reading_options,
 )
-from nmfmerge.cli.messages import ANOTHER_FOLDER, in_options
+from nmfmerge.cli.messages import in_options
 from nmfmerge.cli.progress import consensus_bar
 from nmfmerge.cli.settings import add_settings, chosen_settings, setting_words
-from nmfmerge.cli.unfinished import Unfinished
+from nmfmerge.cli.unfinished import Unfinished, add_resume
 from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.export.single_cell import new_anndata
 from nmfmerge.io import read
@@ -30,8 +30,9 @@ from nmfmerge.jobs.programs import Programs, programs
 from nmfmerge.jobs.programs.counts import check_axes
 from nmfmerge.jobs.programs.result import check_name, rank_to_take
 from nmfmerge.settings import SETTINGS
+from nmfmerge.solvers.history import Status
 from nmfmerge.solvers.progress import ProgressBar
-from nmfmerge.storage.folder import Fit, FolderError, check_output, write
+from nmfmerge.storage.folder import Fit, write
 
 _UMAP = "X_umap"
 
@@ -55,9 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_output(parser, "output folder (default: FILE.programs in the current folder)")
     parser.add_argument("--no-report", action="store_true", help="write no report")
-    parser.add_argument(
-        "--resume", action="store_true", help="continue an interrupted run, if there is one"
-    )
+    add_resume(parser)
     add_reading(parser)
 
 
@@ -72,24 +71,16 @@ def run(given: argparse.Namespace) -> int:
     if given.mask_var is not None:
         method["Genes marked by"] = given.mask_var
     about = how_made(given, _options(given, chosen), chosen | method)
-    check_output(output, given.force, ANOTHER_FOLDER)
     unfinished = Unfinished(output)
     with unfinished.locked():
-        if unfinished.checkpoint.exists() and not (given.resume or given.force):
-            raise FolderError(
-                f"{unfinished.folder} holds an interrupted run: continue it with --resume, or "
-                "start over with --force"
-            )
-        if not given.resume:
-            unfinished.clear()
+        replace = unfinished.begin(given)
         with consensus_bar(not given.no_report) as bar:
             bar.enter("reading")
             adata = _read(given)
             try:
                 found = _found(given, adata, chosen, unfinished, bar)
             except KeyboardInterrupt:
-                if unfinished.checkpoint.exists():
-                    bar.write("nmfmerge: continue with the same command and --resume")
+                unfinished.advise(bar)
                 raise
             about = about.updated(notes=_notes(given, found))
             fit = Fit(
@@ -98,8 +89,9 @@ def run(given: argparse.Namespace) -> int:
             )  # fmt: skip
             drawn = {} if given.no_report else pages_or_nothing(fit, bar, output)
             bar.enter("writing")
-            write(output, fit, drawn, exports=_Files(given, found, adata), replace=given.force)
-        unfinished.clear()
+            write(output, fit, drawn, exports=_Files(given, found, adata), replace=replace)
+        if found.consensus.status is not Status.MAX_TIME:
+            unfinished.clear()
     print_outcome(given, _outcome(found, output), _text(found, output))
     return OK if found.consensus.converged else NOT_CONVERGED
 
@@ -148,7 +140,7 @@ def _found(
     def show_warning(message: Any, *_: Any, **__: Any) -> None:
         bar.write(f"nmfmerge: {in_options(message)}")
 
-    with warnings.catch_warnings():
+    with unfinished.continued(), warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.showwarning = show_warning
         found = programs(

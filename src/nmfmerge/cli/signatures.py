@@ -22,12 +22,14 @@ from nmfmerge.cli.settings import (
     options_of,
     setting_words,
 )
+from nmfmerge.cli.unfinished import Unfinished, add_resume
 from nmfmerge.io import read
 from nmfmerge.jobs import Activities, Catalogue, Signatures, refit, signatures
 from nmfmerge.jobs.mutations.catalogue import catalogue
 from nmfmerge.jobs.mutations.extract import SignaturesInterrupted
 from nmfmerge.jobs.mutations.reference import known_signatures
 from nmfmerge.results.about import About
+from nmfmerge.solvers.history import Status
 from nmfmerge.solvers.progress import ProgressBar
 from nmfmerge.storage.folder import check_output
 
@@ -38,7 +40,6 @@ _SWITCHES = {
     "needs",
 }
 _FILES = {
-    "--checkpoint": "file for the fits that are done, from which a run continues",
     "--reference": "table of known signatures to compare with, such as those of COSMIC",
     "--refit": "fit the samples by the known signatures of this table; look for no others",
 }
@@ -57,6 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(flag, type=Path, metavar="FILE", help=text)
     for flag, text in _SWITCHES.items():
         parser.add_argument(flag, action="store_true", help=text)
+    add_resume(parser)
     add_output(parser, "output folder (default: FILE.signatures in the current folder)")
     parser.add_argument("--no-report", action="store_true", help="write no report and no figures")
     add_reading(parser)
@@ -67,19 +69,23 @@ def run(given: argparse.Namespace) -> int:
     output = given.output or Path(f"{given.file.name}.signatures")
     _check_together(given)
     about = how_made(given, _words(given), _settings(given))
-    check_output(output, given.force, ANOTHER_FOLDER)
-    with consensus_bar(not given.no_report) as bar:
-        bar.enter("reading")
-        counts = catalogue(read(given.file, **reading_options(given)))
-        if given.refit is not None:
-            return _refit(given, counts, output, about)
-        try:
-            found = _found(given, counts, bar)
-        except SignaturesInterrupted as interrupted:
-            _write(given, output, interrupted.signatures, about, bar)
-            bar.write(f"nmfmerge: the signatures of the finished fits are written to {output}")
-            raise
-        _write(given, output, found, about, bar)
+    if given.refit is not None:
+        return _refit(given, output, about)
+    unfinished = Unfinished(output)
+    with unfinished.locked():
+        replace = unfinished.begin(given)
+        with consensus_bar(not given.no_report) as bar:
+            counts = _read(given, bar)
+            try:
+                found = _found(given, counts, unfinished, bar)
+            except SignaturesInterrupted as interrupted:
+                _write(given, output, interrupted.signatures, about, bar, replace)
+                bar.write(f"nmfmerge: the signatures of the finished fits are written to {output}")
+                unfinished.advise(bar)
+                raise
+            _write(given, output, found, about, bar, replace)
+        if found.consensus.status is not Status.MAX_TIME:
+            unfinished.clear()
     from nmfmerge.jobs.mutations.remarks import remarks
 
     print_outcome(
@@ -89,13 +95,23 @@ def run(given: argparse.Namespace) -> int:
     return OK if found.consensus.converged else NOT_CONVERGED
 
 
+def _read(given: argparse.Namespace, bar: ProgressBar) -> Catalogue:
+    bar.enter("reading")
+    return catalogue(read(given.file, **reading_options(given)))
+
+
 def _write(
-    given: argparse.Namespace, output: Path, found: Signatures, about: About, bar: ProgressBar
+    given: argparse.Namespace,
+    output: Path,
+    found: Signatures,
+    about: About,
+    bar: ProgressBar,
+    replace: bool,
 ) -> None:
     bar.enter("drawing", text="drawing the signatures")
     from nmfmerge.jobs.mutations.folder import write_signatures  # which imports matplotlib
 
-    write_signatures(output, found, about, report=not given.no_report, replace_fit=given.force)
+    write_signatures(output, found, about, report=not given.no_report, replace_fit=replace)
 
 
 def _check_together(given: argparse.Namespace) -> None:
@@ -109,31 +125,32 @@ def _check_together(given: argparse.Namespace) -> None:
         for name, setting in options_of("signatures").items()
         if name not in _OF_REFIT and getattr(given, name) != setting.of["signatures"]
     ]
-    search += ["--checkpoint"] * (given.checkpoint is not None)
+    search += ["--resume"] * given.resume
     search += ["--plain"] * given.plain + ["--reference"] * (given.reference is not None)
     if search:
         raise ValueError(f"--refit looks for no other signatures: leave out {', '.join(search)}")
 
 
-def _found(given: argparse.Namespace, counts: Catalogue, bar: ProgressBar) -> Signatures:
+def _found(
+    given: argparse.Namespace, counts: Catalogue, unfinished: Unfinished, bar: ProgressBar
+) -> Signatures:
     options = chosen_settings(given, "signatures")
     try:
-        with warnings.catch_warnings(record=True) as caught:
+        with unfinished.continued(), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             return signatures(
                 counts, **options, merge=not given.plain, reference=given.reference,
-                callback=bar, checkpoint=given.checkpoint,
+                callback=bar, checkpoint=unfinished.checkpoint,
             )  # fmt: skip
-    except KeyboardInterrupt:
-        if given.checkpoint is not None and given.checkpoint.exists():
-            bar.write("nmfmerge: the same command continues from its checkpoint")
-        raise
     finally:
         for warning in caught:
             bar.write(f"nmfmerge: {in_options(warning.message)}")
 
 
-def _refit(given: argparse.Namespace, counts: Catalogue, output: Path, about: About) -> int:
+def _refit(given: argparse.Namespace, output: Path, about: About) -> int:
+    check_output(output, given.force, ANOTHER_FOLDER)
+    with consensus_bar(not given.no_report) as bar:
+        counts = _read(given, bar)
     options = {"n_resamples": given.n_resamples, "random_state": given.random_state or 0}
     known = known_signatures(given.refit, counts.kind, "refit")
     fitted = refit(counts, known, sparse=not given.all_signatures, **options)
@@ -208,7 +225,7 @@ def _settings(given: argparse.Namespace) -> dict[str, Any]:
 def _words(given: argparse.Namespace) -> list[str]:
     """The options as they are typed, without those that have their default."""
     words = setting_words(chosen_settings(given, "signatures"), "signatures")
-    for name in ("checkpoint", "reference", "refit"):
+    for name in ("reference", "refit"):
         if getattr(given, name) is not None:
             words += [f"--{name}", str(getattr(given, name))]
     words += ["--plain"] * given.plain

@@ -3,22 +3,35 @@
 Only files that we wrote are deleted; a folder that holds anything else is refused.
 """
 
+import argparse
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from nmfmerge.cli.messages import ANOTHER_FOLDER
+from nmfmerge.settings import SETTINGS
+from nmfmerge.solvers.progress import ProgressBar
+from nmfmerge.storage.checkpoint import CheckpointError, OtherRun
 from nmfmerge.storage.files import InUse, Lock, scratch_file
-from nmfmerge.storage.folder import FolderError, listed
+from nmfmerge.storage.folder import FolderError, check_output, listed
 
 _ATTEMPTS = 20  # to make the folder, while other runs delete it
+
+
+def add_resume(parser: argparse.ArgumentParser) -> None:
+    """Add the option to continue."""
+    parser.add_argument(
+        "--resume", action="store_true", help="continue an interrupted run, if there is one"
+    )
 
 
 class Unfinished:
     """The folder of an unfinished run."""
 
     def __init__(self, output: Path) -> None:
+        self.output = output
         self.folder = output.with_name(output.name + ".unfinished")
         self.checkpoint = self.folder / "checkpoint.npz"
         self._lock = Lock(self.folder / "run")
@@ -44,6 +57,47 @@ class Unfinished:
             self._lock.release()
             with suppress(OSError):  # if there is something to resume
                 self.folder.rmdir()
+
+    def refuse_to_lose(self, given: argparse.Namespace) -> None:
+        """Refuse a run that was told neither to continue an interrupted one nor to replace it."""
+        if self.checkpoint.exists() and not (given.resume or given.force):
+            raise FolderError(
+                f"{self.folder} holds an interrupted run: continue it with --resume, or start over "
+                "with --force"
+            )
+
+    def begin(self, given: argparse.Namespace) -> bool:
+        """Check that a run may begin or go on; return whether it may replace its output folder.
+
+        An interrupted run leaves there what it had finished, which the run that continues replaces.
+        """
+        self.refuse_to_lose(given)
+        replace = given.force or (given.resume and self.checkpoint.exists())
+        check_output(self.output, replace, ANOTHER_FOLDER)
+        if not given.resume:
+            self.clear()
+        return bool(replace)
+
+    @contextmanager
+    def continued(self) -> Iterator[None]:
+        """Say in words of the command why a saved state cannot be continued."""
+        try:
+            yield
+        except OtherRun as error:
+            raise FolderError(
+                f"{self.folder} holds the run of another command "
+                f"({differences_in_words(error.differences)}): repeat that command to continue it, "
+                "or start over with --force"
+            ) from error
+        except CheckpointError as error:
+            raise FolderError(
+                f"{self.checkpoint} {error.fault}: start over with --force"
+            ) from error
+
+    def advise(self, bar: ProgressBar, how: str = "the same command") -> None:
+        """Say how to continue, where that is possible."""
+        if self.checkpoint.exists():
+            bar.write(f"nmfmerge: continue with {how} and --resume")
 
     def exists(self) -> bool:
         """True if this folder, or any other file in its place, exists."""
@@ -85,3 +139,15 @@ class Unfinished:
                 f"{self.folder} holds files that are not of a run ({listed(others)}): move them, "
                 f"or {ANOTHER_FOLDER}"
             )
+
+
+def differences_in_words(found: dict[str, tuple[Any, Any]]) -> str:
+    """Differences of two runs in options."""
+    if "format" in found:
+        return "by another version of nmfmerge"
+    settings = {name: pair for name, pair in found.items() if name in SETTINGS}
+    words = ["other data or weights, or read otherwise"] if len(settings) < len(found) else []
+    for name, (saved, present) in settings.items():
+        flag = next(iter(SETTINGS[name].flags[-1:]), f"--{name}")
+        words.append(f"{flag} {saved}, now {present}")
+    return "; ".join(words)

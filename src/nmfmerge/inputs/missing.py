@@ -83,7 +83,7 @@ def check_weights(weights: Any, shape: tuple[int, int]) -> _Weights:
         raise ArgumentError("weights", "contains NaN or infinity", expected="finite weights")
     if values.size and values.min() < 0:
         raise ArgumentError(
-            "weights", "has negative values", expected="weights of at least 0, which is missing"
+            "weights", "has negative values", expected="weights of at least 0; 0 is missing"
         )
     largest = float(values.max(initial=0))
     if largest == 0:
