@@ -231,8 +231,8 @@ def _earlier_fit(given: argparse.Namespace, output: Path, about: About) -> Fit |
         return None
     if found := differences(_identity(fit.about), _identity(about)):
         raise FolderError(
-            f"{output} is another fit ({differences_in_words(found)}): name another folder with -o, "
-            "or overwrite it with --force"
+            f"{output} is another fit ({differences_in_words(found)}): name another folder with "
+            "-o, or overwrite it with --force"
         )
     return fit
 
