@@ -23,7 +23,7 @@ def counts(tmp_path):
 @pytest.fixture
 def fit(command, counts, tmp_path):
     output = tmp_path / "kl"
-    words = ["--loss", "kl", "--starts", 2, "--no-compare", "--tables", "csv"]
+    words = ["--loss", "kl", "--starts", 1, "--no-compare", "--tables", "csv"]
     code, out, err = command(
         "fit", tmp_path / "counts.npy", "-r", 4, *words, "-o", output, "--json"
     )
