@@ -149,8 +149,8 @@ def corpus(name, quick):
     """An iteration and a whole fit of a generated corpus, and the most memory of the process."""
     shape, n_tokens, threads = CORPORA[name] if not quick else ((300, 900), 20_000, None)
     X = generated_corpus(shape, n_tokens)
-    nmf(X[:200], 2, init="random", max_iter=20, **KL)  # compiles
     with threadpool_limits(threads):
+        _seconds(X, CORPUS_RANK, tol=0, max_iter=12)  # compiles
         few, many = (_seconds(X, CORPUS_RANK, tol=0, max_iter=n)[0] for n in (12, 32))
         seconds, fit = _seconds(X, CORPUS_RANK, tol=1e-4)
     return {
