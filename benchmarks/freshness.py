@@ -23,7 +23,6 @@ MEASURES = {
     "rank_choice": ("ranks", "results/assessment.py"),
     "kl": _METHOD,
     "missing": (*_METHOD, "inputs"),
-    "consensus": (*_METHOD, "consensus"),
     "programs": (*_METHOD, "consensus", "jobs"),
     "signatures": (*_METHOD, "consensus", "jobs"),
     "svd": ("matrices/svd.py",),

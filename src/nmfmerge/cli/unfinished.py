@@ -59,7 +59,7 @@ class Unfinished:
                 self.folder.rmdir()
 
     def refuse_to_lose(self, given: argparse.Namespace) -> None:
-        """Refuse a run that was told neither to continue an interrupted one nor to replace it."""
+        """Refuse a run that neither continues an interrupted one nor replaces it."""
         if self.checkpoint.exists() and not (given.resume or given.force):
             raise FolderError(
                 f"{self.folder} holds an interrupted run: continue it with --resume, or start over "
