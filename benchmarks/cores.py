@@ -1,10 +1,13 @@
 """Starts on all cores, and fits on a machine that is busy: wall and processor seconds."""
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 import time
 import warnings
+from pathlib import Path
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -15,13 +18,14 @@ from nmfmerge.datasets import lcms_like
 from reproduce.sets import SETS, matrix
 
 STARTS = {"mhll": 32, "wt15": 32, "ko15": 32, "pf1": 32, "cbcl": 16}
+_QUOTA = Path("/sys/fs/cgroup/nmfmerge-benchmark")
 GENERATED = "generated LC-MS run, 400 × 600, r = 17"
 
 
 def main(*names):
     """Run all parts, or those named, print them, and store each by the number of cores."""
     warnings.simplefilter("ignore")
-    run_parts((starts, busy, at_once), names, f"cores-{os.cpu_count()}")
+    run_parts((starts, busy, at_once, limited), names, f"cores-{os.cpu_count()}")
 
 
 def starts():
@@ -62,14 +66,14 @@ def busy(repeats=5):
 
 
 _FITS = """
-import sys, time
+import json, sys
 from benchmarks.cores import _fit
 from nmfmerge.datasets import lcms_like
-X, n_init = lcms_like().X, int(sys.argv[1])
-_fit(X, 17, n_init)
+X, n_init, options = lcms_like().X, int(sys.argv[1]), json.loads(sys.argv[2])
+_fit(X, 17, n_init, **options)
 print("ready", flush=True)
 sys.stdin.readline()
-times = [_fit(X, 17, n_init) for _ in range(5)]
+times = [_fit(X, 17, n_init, **options) for _ in range(5)]
 print(*(sum(column) / 5 for column in zip(*times)))
 """
 
@@ -78,23 +82,55 @@ def at_once(n=8):
     """Eight processes that fit at the same time: the mean fit of each, the fastest and slowest."""
     rows = []
     for n_init in (1, 4, 32):
-        command = [sys.executable, "-c", _FITS, str(n_init)]
-        processes = [
-            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-            for _ in range(n)
-        ]
-        for process in processes:
-            process.stdout.readline()
-        for process in processes:
-            process.stdin.write("go\n")
-            process.stdin.flush()
-        found = [process.communicate()[0].split() for process in processes]
-        wall, processor = np.array(found, float).T
+        wall, processor = _mean_fits(n_init, n)
         rows.append({
             "data": GENERATED, "starts": n_init, "fits at once": n, "fastest (s)": wall.min(),
             "slowest (s)": wall.max(), "processor (s)": processor.mean(),
         })  # fmt: skip
     return rows
+
+
+def limited():
+    """32 starts where a process may use 2 cores only: by `n_jobs`, by affinity, by a CPU quota."""
+    ways = {"n_jobs=2": {"options": {"n_jobs": 2}}}
+    if shutil.which("taskset"):
+        ways["taskset"] = {"prefix": ("taskset", "--cpu-list", "0,1")}
+    if _has_quota(2):
+        join = f'echo $$ > {_QUOTA}/cgroup.procs && exec "$@"'
+        ways["CPU quota of a cgroup"] = {"prefix": ("sh", "-c", join, "sh")}
+    rows = []
+    for name, way in ways.items():
+        (wall,), (processor,) = _mean_fits(32, **way).tolist()
+        rows.append(
+            {"limited by": name, "starts": 32, "wall (s)": wall, "processor (s)": processor}
+        )
+    return rows
+
+
+def _has_quota(n):
+    """Make a control group of n cores, where the system lets us."""
+    try:
+        (_QUOTA.parent / "cgroup.subtree_control").write_text("+cpu")
+        _QUOTA.mkdir(exist_ok=True)
+        (_QUOTA / "cpu.max").write_text(f"{n}00000 100000")
+    except OSError:
+        return False
+    return True
+
+
+def _mean_fits(n_init, n=1, prefix=(), options=None):
+    """Wall and processor seconds of a mean fit in each of n processes that fit at the same time."""
+    command = [*prefix, sys.executable, "-c", _FITS, str(n_init), json.dumps(options or {})]
+    processes = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(n)
+    ]
+    for process in processes:
+        process.stdout.readline()
+    for process in processes:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    return np.array([process.communicate()[0].split() for process in processes], float).T
 
 
 def _median(name, X, n_init, repeats):

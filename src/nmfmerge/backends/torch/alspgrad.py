@@ -47,8 +47,8 @@ class Room(NamedTuple):
     gradient: torch.Tensor
     weights: torch.Tensor
     """1/G_tt of each component, (S, r)."""
-    notes: list[torch.Tensor]
-    """The arrays that the kernels of this device write; see `triton_alspgrad`."""
+    notes: torch.Tensor | None
+    """What the kernels of a device write; see `triton_alspgrad`."""
     graph: list
     """The rounds, once a GPU has recorded them."""
 
@@ -80,11 +80,12 @@ def _new_room(F, G):
     alpha, good, take, least = numbers
     search = Search(phase, alpha, good, take, trials, steps, least)
     weights = torch.empty((S, r), dtype=torch.float64, device=F.device)
-    notes = []
+    notes = None
     if by_triton(F):
         from nmfmerge.backends.torch import triton_alspgrad
 
-        notes = triton_alspgrad.room_for_notes(F)
+        if r <= triton_alspgrad.MOST_WIDTH:
+            notes = triton_alspgrad.room_for_notes(F)
     return Room(search, F, torch.empty_like(G), torch.empty_like(F), weights, notes, [])
 
 
@@ -101,6 +102,7 @@ def _begin_(own, C, active):
     search.least.copy_(torch.maximum(least, eps**2 * at_zero2))
     search.phase.copy_(torch.where(active & (norm2 > search.least), FIRST, DONE))
     search.alpha.fill_(1.0)
+    search.take.fill_(-1.0)
     for counter in (search.trials, search.steps):
         counter.zero_()
 
@@ -117,7 +119,7 @@ def _play(own):
 
 def _rounds(own):
     one = _round_
-    if own.notes:
+    if own.notes is not None:
         from nmfmerge.backends.torch import triton_alspgrad
 
         one = triton_alspgrad.round_

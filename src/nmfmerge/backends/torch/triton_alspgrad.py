@@ -1,8 +1,10 @@
 """Triton kernels of the projected gradient with step search; imported only where Triton is.
 
-A round is three of them: try a length in all columns, decide for every start what comes of it, take
-the steps that were decided on. Starts that do not take part cost a program that ends at once. No
-step is kept between a trial and the taking: both make it from F and its gradient, and G times it.
+A round is two of them: take the steps that were decided on and try two lengths for the next in all
+columns, then decide for every start what comes of the trials. The second length is that which the
+search would try if the first does not end it; mostly the two end it, so a step costs one round.
+Starts that do not take part cost a program that ends at once. A program has all components of its
+columns, so nothing but the decisions passes between programs; products with G are on matrix units.
 """
 
 import torch
@@ -12,187 +14,177 @@ import triton.language as tl
 from nmfmerge.backends.numba.alspgrad import SEARCH
 
 _ENTRIES = 2048  # of the columns that a program has in registers
-_LEAST_COLUMNS, _MOST_COLUMNS = 16, 256
+_LEAST_WIDTH, MOST_WIDTH = 16, 128  # of a product on matrix units; G has to fit beside them
+_LEAST_COLUMNS, _MOST_COLUMNS = 16, 128
 _BLOCKS = 128  # whose notes are added at a time
+_NOTES = 7  # of a block: slope, curve and columns moved, of both trials; norm²
 _OPTIONS = {"num_warps": 8, "enable_fp_fusion": True}  # the latter said, or Triton warns
 _DONE, _FIRST, _SHORTER, _LONGER = (tl.constexpr(phase) for phase in range(4))
 
 
 def room_for_notes(F):
-    """Numbers of blocks of columns: slope, curve, columns moved (S, n, 3); norm² (S, n)."""
+    """Numbers of blocks of columns (S, n, 7)."""
     n = triton.cdiv(F.shape[2], _shape(F)[1])
-    notes = torch.zeros((len(F), n, 3), dtype=torch.float64, device=F.device)
-    return [notes, torch.zeros((len(F), n), dtype=torch.float64, device=F.device)]
+    return torch.zeros((len(F), n, _NOTES), dtype=torch.float64, device=F.device)
 
 
 def _shape(F):
     """Components, padded to a power of two, and columns of a program."""
-    width = triton.next_power_of_2(F.shape[1])
+    width = max(_LEAST_WIDTH, triton.next_power_of_2(F.shape[1]))
     return width, min(_MOST_COLUMNS, max(_LEAST_COLUMNS, _ENTRIES // width))
 
 
 def round_(own):
-    """Launch one trial of every start that goes on; see `alspgrad._round_`."""
+    """Launch two trials of every start that goes on; see `alspgrad._round_`."""
     S, r, p = own.F.shape
     width, columns = _shape(own.F)
-    notes, norms = own.notes
-    n = notes.shape[1]
+    n = own.notes.shape[1]
     search = own.search
-    largest = torch.finfo(own.F.dtype).max
-    factor = own.F, own.gradient, own.G, own.weights
-    _trial_kernel[(n, S)](
-        *factor, search.phase, search.alpha, search.good, notes, r, p,
-        largest, width, columns, **_OPTIONS,
+    _step_kernel[(n, S)](
+        own.F, own.gradient, own.G, own.weights, search.phase, search.alpha, search.good,
+        search.take, own.notes, r, p, torch.finfo(own.F.dtype).max, SEARCH.beta, width, columns,
+        _NOTES, **_OPTIONS,
     )  # fmt: skip
     _decide_kernel[(S,)](
-        *search, notes, norms, n, SEARCH.beta, 1 - SEARCH.sigma, SEARCH.trials, SEARCH.iterations,
-        _BLOCKS, num_warps=1, enable_fp_fusion=True,
-    )  # fmt: skip
-    _take_kernel[(n, S)](
-        *factor, search.take, norms, r, p, largest, width, columns, **_OPTIONS
+        *search, own.notes, n, SEARCH.beta, 1 - SEARCH.sigma, SEARCH.trials, SEARCH.iterations,
+        _BLOCKS, _NOTES, num_warps=1, enable_fp_fusion=True,
     )  # fmt: skip
 
 
 @triton.jit
-def _lengths(alpha, weights, LARGEST: tl.constexpr, like):
-    """Step lengths of components, as large as they may be."""
-    return tl.minimum(alpha * weights, LARGEST).to(like.dtype.element_ty)
+def _moved(f, gradient, alpha, weights, LARGEST: tl.constexpr):
+    """Where a step leads whose lengths are as large as they may be."""
+    lengths = tl.minimum(alpha * weights, LARGEST).to(f.dtype)
+    return tl.maximum(f - lengths[:, None] * gradient, 0.0)
 
 
 @triton.jit
-def _moved(f, slope, length):
-    return tl.maximum(f - length * slope, 0.0)
+def _times(g, step):
+    return tl.dot(g, step, input_precision="ieee", out_dtype=step.dtype)
 
 
 @triton.jit
-def _of_start(F, gradient, G, weights, r, p):
-    """The arrays of the start that a program is of."""
-    start = tl.program_id(1).to(tl.int64)
-    own = start * r * p
-    return F + own, gradient + own, G + start * r * r, weights + start * r
+def _total(tile):
+    return tl.sum(tl.sum(tile.to(tl.float64), axis=1), axis=0)
 
 
 @triton.jit
-def _times_gram(
-    F, gradient, G, weights, alpha, columns, rows, r, p,
-    LARGEST: tl.constexpr, WIDTH: tl.constexpr, COLUMNS: tl.constexpr,
-):  # fmt: skip
-    """G times the step of a length, in some columns: summed up over the rows of the step."""
-    total = tl.zeros([WIDTH, COLUMNS], F.dtype.element_ty)
-    for s in range(r):
-        f = tl.load(F + s * p + columns, mask=columns < p, other=0)
-        slope = tl.load(gradient + s * p + columns, mask=columns < p, other=0)
-        length = _lengths(alpha, tl.load(weights + s), LARGEST, F)
-        g = tl.load(G + s * r + rows, mask=rows < r, other=0)
-        total += g[:, None] * (_moved(f, slope, length) - f)[None, :]
-    return total
+def _second(phase, alpha, BETA: tl.constexpr):
+    """The length to try after another, if the first does not end the search."""
+    return tl.where(phase == _SHORTER, alpha * BETA, alpha / BETA)
+
+
+@triton.jit
+def _note_trial(notes, f, gradient, g, new, before):
+    """Slope and curve along a step, and in how many entries it differs from another."""
+    step = new - f
+    tl.store(notes, _total(gradient * step))
+    tl.store(notes + 1, _total(step * _times(g, step)))
+    tl.store(notes + 2, _total((new != before).to(tl.int32)))
 
 
 @triton.jit(do_not_specialize=["r", "p"])
-def _trial_kernel(
-    F, gradient, G, weights, phase, alpha, good, notes, r, p,
-    LARGEST: tl.constexpr, WIDTH: tl.constexpr, COLUMNS: tl.constexpr,
+def _step_kernel(
+    F, gradient, G, weights, phase, alpha, good, take, notes, r, p,
+    LARGEST: tl.constexpr, BETA: tl.constexpr, WIDTH: tl.constexpr, COLUMNS: tl.constexpr,
+    NOTES: tl.constexpr,
 ):  # fmt: skip
-    """Slope and curve along the step of a length, and how much it differs from that of another."""
+    """Take the step that was decided on, note the norm of the projected gradient, and try lengths."""
     start = tl.program_id(1).to(tl.int64)
-    if tl.load(phase + start) != _DONE:
-        F, gradient, G, weights = _of_start(F, gradient, G, weights, r, p)
-        columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    now = tl.load(phase + start)
+    if now != _DONE:
         rows = tl.arange(0, WIDTH)
-        at = rows[:, None] * p + columns[None, :]
+        columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+        at = start * r * p + rows[:, None] * p + columns[None, :]
         inside = (rows < r)[:, None] & (columns < p)[None, :]
-        length = tl.load(alpha + start)
-        G_step = _times_gram(
-            F, gradient, G, weights, length, columns, rows, r, p, LARGEST, WIDTH, COLUMNS
-        )
+        square = (rows < r)[:, None] & (rows < r)[None, :]
+        g = tl.load(G + start * r * r + rows[:, None] * r + rows[None, :], mask=square, other=0)
+        own = tl.load(weights + start * r + rows, mask=rows < r, other=0)
         f = tl.load(F + at, mask=inside, other=0)
         slope = tl.load(gradient + at, mask=inside, other=0)
-        own = tl.load(weights + rows, mask=rows < r, other=0)
-        new = _moved(f, slope, _lengths(length, own, LARGEST, F)[:, None])
-        before = _moved(f, slope, _lengths(tl.load(good + start), own, LARGEST, F)[:, None])
-        step = new - f
-        notes += (start * tl.num_programs(0) + tl.program_id(0)) * 3
-        tl.store(notes, tl.sum(tl.sum((slope * step).to(tl.float64), axis=1), axis=0))
-        tl.store(notes + 1, tl.sum(tl.sum((step * G_step).to(tl.float64), axis=1), axis=0))
-        differ = tl.sum(tl.sum((new != before).to(tl.int32), axis=1), axis=0)
-        tl.store(notes + 2, differ.to(tl.float64))
+        notes += (start * tl.num_programs(0) + tl.program_id(0)) * NOTES
+        taken = tl.load(take + start)
+        if taken >= 0:
+            new = _moved(f, slope, taken, own, LARGEST)
+            slope += _times(g, new - f)
+            f = new
+            tl.store(F + at, f, mask=inside)
+            tl.store(gradient + at, slope, mask=inside)
+            free = tl.where((slope < 0) | (f > 0), slope, 0.0)
+            tl.store(notes + 6, tl.sum(own * tl.sum((free * free).to(tl.float64), axis=1), axis=0))
+        length = tl.load(alpha + start)
+        before = _moved(f, slope, tl.load(good + start), own, LARGEST)
+        first = _moved(f, slope, length, own, LARGEST)
+        _note_trial(notes, f, slope, g, first, before)
+        second = _moved(f, slope, _second(now, length, BETA), own, LARGEST)
+        _note_trial(notes + 3, f, slope, g, second, first)
+
+
+@triton.jit
+def _decision(
+    phase, length, good, falls, differs, n_trials, BETA: tl.constexpr, TRIALS: tl.constexpr
+):
+    """What comes of a trial: the next phase, the length to take or -1, to try next, last good one."""
+    last = n_trials == TRIALS
+    longer = falls & ((phase == _FIRST) | ((phase == _LONGER) & differs))
+    takes_good = (phase == _LONGER) & (longer == 0)
+    takes = takes_good | ((phase == _SHORTER) & falls) | (longer & last)
+    fails = (phase == _SHORTER) & (falls == 0) & last
+    taken = tl.where(takes_good, good, length)
+    following = tl.where(longer, length / BETA, length * BETA)
+    after = tl.where(fails, _DONE, tl.where(longer, _LONGER, _SHORTER))
+    return (
+        tl.where(takes, _FIRST, after),
+        tl.where(takes, taken, -1.0),
+        tl.where(takes, taken, following),
+        tl.where(longer, length, good),
+    )
 
 
 @triton.jit(do_not_specialize=["n"])
 def _decide_kernel(
-    phase, alpha, good, take, trials, steps, least, notes, norms, n,
+    phase, alpha, good, take, trials, steps, least, notes, n,
     BETA: tl.constexpr, SUFFICIENT: tl.constexpr, TRIALS: tl.constexpr, STEPS: tl.constexpr,
-    BLOCKS: tl.constexpr,
+    BLOCKS: tl.constexpr, NOTES: tl.constexpr,
 ):  # fmt: skip
-    """The decision of a start after its trial, one program per start; see `alspgrad._decide_`."""
+    """The decision of a start after its trials, one program per start; see `alspgrad._decide_`."""
     start = tl.program_id(0).to(tl.int64)
     now = tl.load(phase + start)
-    tl.store(take + start, -1.0)
     if now != _DONE:
-        slope = tl.zeros([BLOCKS], tl.float64)
-        curve = tl.zeros([BLOCKS], tl.float64)
-        differ = tl.zeros([BLOCKS], tl.float64)
-        norm2 = tl.zeros([BLOCKS], tl.float64)
+        kinds = tl.arange(0, 8)
+        sums = tl.zeros([BLOCKS, 8], tl.float64)
         for first in range(0, n, BLOCKS):
             block = first + tl.arange(0, BLOCKS)
-            at = notes + (start * n + block) * 3
-            slope += tl.load(at, mask=block < n, other=0)
-            curve += tl.load(at + 1, mask=block < n, other=0)
-            differ += tl.load(at + 2, mask=block < n, other=0)
-            norm2 += tl.load(norms + start * n + block, mask=block < n, other=0)
-        falls = SUFFICIENT * tl.sum(slope, axis=0) + 0.5 * tl.sum(curve, axis=0) < 0
-        same = tl.sum(differ, axis=0) == 0
-        length = tl.load(alpha + start)
-        last_good = tl.load(good + start)
+            at = notes + (start * n + block)[:, None] * NOTES + kinds[None, :]
+            sums += tl.load(at, mask=(block < n)[:, None] & (kinds < NOTES)[None, :], other=0)
+        sums = tl.sum(sums, axis=0)
         n_steps = tl.load(steps + start)
-        n_trials = tl.load(trials + start) + 1
-        if (now == _FIRST) & (n_steps > 0) & (tl.sum(norm2, axis=0) <= tl.load(least + start)):
-            tl.store(phase + start, _DONE)  # after its last step there was no need for this trial
+        begins = (now == _FIRST) & (n_steps > 0)
+        if begins & ((_pick(sums, kinds, 6) <= tl.load(least + start)) | (n_steps == STEPS)):
+            tl.store(phase + start, _DONE)  # after its last step there was no need for the trials
         else:
-            longer = falls & ((now == _FIRST) | ((now == _LONGER) & (same == 0)))
-            takes_good = (now == _LONGER) & (longer == 0)
-            takes = takes_good | ((now == _SHORTER) & falls) | (longer & (n_trials == TRIALS))
-            taken = tl.where(takes_good, last_good, length)
-            fails = (now == _SHORTER) & (falls == 0) & (n_trials == TRIALS)
-            n_steps += takes.to(tl.int32)
-            ends = fails | (n_steps == STEPS)
-            following = tl.where(longer, length / BETA, length * BETA)
-            after = tl.where(takes, _FIRST, tl.where(longer, _LONGER, _SHORTER))
-            tl.store(good + start, tl.where(longer, length, last_good))
-            tl.store(alpha + start, tl.where(takes, taken, following))
-            tl.store(trials + start, tl.where(takes, 0, n_trials))
-            tl.store(steps + start, n_steps)
-            tl.store(phase + start, tl.where(ends, _DONE, after))
-            if takes:
-                tl.store(take + start, taken)
+            length, last_good = tl.load(alpha + start), tl.load(good + start)
+            n_trials = tl.load(trials + start) + 1
+            falls = SUFFICIENT * _pick(sums, kinds, 0) + 0.5 * _pick(sums, kinds, 1) < 0
+            differs = _pick(sums, kinds, 2) > 0
+            after, taken, following, last_good = _decision(
+                now, length, last_good, falls, differs, n_trials, BETA, TRIALS
+            )
+            if (after == _LONGER) | ((after == _SHORTER) & (now == _SHORTER)):
+                n_trials += 1
+                falls = SUFFICIENT * _pick(sums, kinds, 3) + 0.5 * _pick(sums, kinds, 4) < 0
+                differs = _pick(sums, kinds, 5) > 0
+                after, taken, following, last_good = _decision(
+                    after, following, last_good, falls, differs, n_trials, BETA, TRIALS
+                )
+            tl.store(phase + start, after)
+            tl.store(take + start, taken)
+            tl.store(alpha + start, following)
+            tl.store(good + start, last_good)
+            tl.store(trials + start, tl.where(taken >= 0, 0, n_trials))
+            tl.store(steps + start, n_steps + (taken >= 0).to(tl.int32))
 
 
-@triton.jit(do_not_specialize=["r", "p"])
-def _take_kernel(
-    F, gradient, G, weights, take, norms, r, p,
-    LARGEST: tl.constexpr, WIDTH: tl.constexpr, COLUMNS: tl.constexpr,
-):  # fmt: skip
-    """Take the step that was decided on, and note the norm of the projected gradient after it."""
-    start = tl.program_id(1).to(tl.int64)
-    length = tl.load(take + start)
-    if length >= 0:
-        F, gradient, G, weights = _of_start(F, gradient, G, weights, r, p)
-        columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
-        rows = tl.arange(0, WIDTH)
-        at = rows[:, None] * p + columns[None, :]
-        inside = (rows < r)[:, None] & (columns < p)[None, :]
-        G_step = _times_gram(
-            F, gradient, G, weights, length, columns, rows, r, p, LARGEST, WIDTH, COLUMNS
-        )
-        f = tl.load(F + at, mask=inside, other=0)
-        slope = tl.load(gradient + at, mask=inside, other=0)
-        own = tl.load(weights + rows, mask=rows < r, other=0)
-        new = _moved(f, slope, _lengths(length, own, LARGEST, F)[:, None])
-        slope += G_step
-        tl.debug_barrier()  # all of the program have read what is overwritten now
-        tl.store(F + at, new, mask=inside)
-        tl.store(gradient + at, slope, mask=inside)
-        free = tl.where((slope < 0) | (new > 0), slope, 0.0)
-        squares = tl.sum((free * free).to(tl.float64), axis=1)
-        block = start * tl.num_programs(0) + tl.program_id(0)
-        tl.store(norms + block, tl.sum(own * squares, axis=0))
+@triton.jit
+def _pick(sums, kinds, KIND: tl.constexpr):
+    return tl.sum(tl.where(kinds == KIND, sums, 0.0), axis=0)
