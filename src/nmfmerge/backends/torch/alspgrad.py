@@ -14,7 +14,7 @@ from nmfmerge.backends.numba.alspgrad import SEARCH
 from nmfmerge.backends.torch.graphs import record
 from nmfmerge.backends.torch.kernels import all_of, by_triton, like
 
-_ROUNDS = 16  # trials on a device between two looks at who goes on
+_ROUNDS = 8  # trials on a device between two looks at who goes on
 
 # What a start does with its next trial.
 DONE, FIRST, SHORTER, LONGER = range(4)

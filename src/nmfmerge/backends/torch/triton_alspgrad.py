@@ -89,7 +89,7 @@ def _step_kernel(
     LARGEST: tl.constexpr, BETA: tl.constexpr, WIDTH: tl.constexpr, COLUMNS: tl.constexpr,
     NOTES: tl.constexpr,
 ):  # fmt: skip
-    """Take the step that was decided on, note the norm of the projected gradient, and try lengths."""
+    """Take the step decided on, note the norm of the projected gradient, and try two lengths."""
     start = tl.program_id(1).to(tl.int64)
     now = tl.load(phase + start)
     if now != _DONE:
@@ -124,7 +124,7 @@ def _step_kernel(
 def _decision(
     phase, length, good, falls, differs, n_trials, BETA: tl.constexpr, TRIALS: tl.constexpr
 ):
-    """What comes of a trial: the next phase, the length to take or -1, to try next, last good one."""
+    """After a trial: the next phase, the length to take or -1, that to try next, the last good."""
     last = n_trials == TRIALS
     longer = falls & ((phase == _FIRST) | ((phase == _LONGER) & differs))
     takes_good = (phase == _LONGER) & (longer == 0)
