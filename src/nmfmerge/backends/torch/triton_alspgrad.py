@@ -18,7 +18,7 @@ _LEAST_WIDTH, MOST_WIDTH = 16, 128  # of a product on matrix units; G has to fit
 _LEAST_COLUMNS, _MOST_COLUMNS = 16, 128
 _BLOCKS = 128  # whose notes are added at a time
 _NOTES = 7  # of a block: slope, curve and columns moved, of both trials; norm²
-_OPTIONS = {"num_warps": 8, "enable_fp_fusion": True}  # the latter said, or Triton warns
+_OPTIONS = {"num_warps": 4, "enable_fp_fusion": True}  # the latter said, or Triton warns
 _DONE, _FIRST, _SHORTER, _LONGER = (tl.constexpr(phase) for phase in range(4))
 
 
