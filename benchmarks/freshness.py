@@ -15,6 +15,7 @@ MEASURES = {
     "cpu-2-cores": _ITERATING,
     "cpu-16-cores": _ITERATING,
     "cores-2": _METHOD,
+    "cores-16": _METHOD,
     "dask": _ITERATING,
     "gpu": _ITERATING,
     "starts": _METHOD,

@@ -92,6 +92,12 @@ thread where one is idle, and has the same bits on any number of them.
 
 {stored("cores-2/starts")}
 
+{stored("cores-16/starts")}
+
+On 16 cores the small sets lose time to the parts of a start that are Python, which runs in one thread at a time. The
+passes over CBCL consist of single operations, as its products are long enough to be shared, and between these its
+16 threads wait for one another.
+
 The default, the best of four starts, against one start of scikit-learn's `NMF`: with enough iterations
 (`max_iter=10_000`), and with its default of 200, where it may stop before it has converged. An error ratio above 1 means
 that ours is higher.
@@ -105,9 +111,17 @@ wall time:
 
 {stored("cores-2/busy")}
 
+{stored("cores-16/busy")}
+
 Eight processes that fit at the same time:
 
 {stored("cores-2/at_once")}
+
+{stored("cores-16/at_once")}
+
+A process that may use 2 of 16 cores, 32 starts on the same data:
+
+{stored("cores-16/limited")}
 
 ## On a GPU
 
@@ -129,6 +143,11 @@ error after the same iterations is higher.
 The difference of the factors after 100 iterations from the same start, relative to the largest entry of each component.
 
 {stored("gpu/agreement")}
+
+Whole fits of Poisson counts (96 × 2780) by the Kullback–Leibler loss, float32, to `tol` = 1e-4: 100 starts at once, and
+one resample of the counts.
+
+{stored("gpu/kullback_leibler")}
 
 ## On Dask arrays
 

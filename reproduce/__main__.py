@@ -12,6 +12,7 @@ from reproduce.pairs import Options
 from reproduce.sets import PAPER, REAL, SETS
 
 HERE = Path(__file__).parent
+STORE = HERE / "runs.sqlite"
 NAMES = ("table2", "comparison", "consistency", "tolerances", "timing", "extra", "plateau", "fair")
 OF_ALL = {
     "all": "everything, and reproduce/RESULTS.md",
@@ -27,7 +28,10 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     if given.compare and given.name != "table2":
         parser.error("--compare goes with 'table2'")
-    from reproduce.store import Store  # after parsing, so that --help does not wait for it
+    if given.publish and given.name != "all":
+        parser.error("--publish goes with 'all'")
+    from reproduce import published  # after parsing, so that --help does not wait for it
+    from reproduce.store import Store
 
     names = NAMES if given.name in OF_ALL else (given.name,)
     experiments = {name: import_module(f"reproduce.{name}") for name in names}
@@ -35,6 +39,8 @@ def main(arguments: list[str] | None = None) -> int:
     plans = {name: experiments[name].plan(chosen[name]) for name in names}
     store = Store(given.store)
     try:
+        if given.store == STORE:
+            published.read(store)
         if given.taken_in:
             print(f"{store.take_in(given.taken_in)} runs taken in", file=sys.stderr)
         if given.compare:
@@ -56,6 +62,11 @@ def main(arguments: list[str] | None = None) -> int:
             _export(store, given.export)
     if given.name != "run":
         _write(experiments, chosen, plans, store, given)
+    if given.publish:
+        runs = [run for plan in plans.values() for run in plan]
+        count = published.write(store, runs)
+        size = published.FILE.stat().st_size / 2**20
+        print(f"{published.FILE}: {count} runs, {size:.1f} MiB", file=sys.stderr)
     return 0
 
 
@@ -182,9 +193,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--compare", action="store_true",
                         help="with 'table2': print stored values beside the paper's and count agreements")  # fmt: skip
     parser.add_argument("--stored", action="store_true", help="run nothing; use what is stored")
-    parser.add_argument(
-        "--store", type=Path, default=HERE / "runs.sqlite", help="file of the stored runs"
-    )
+    parser.add_argument("--store", type=Path, default=STORE, help="file of the stored runs")
+    parser.add_argument("--publish", action="store_true",
+                        help="with 'all': write the runs behind the page to a small file of the repository")  # fmt: skip
     parser.add_argument("--export", type=Path, metavar="DIR",
                         help="write all stored runs to files below 16 MiB in this folder")  # fmt: skip
     parser.add_argument("--import", type=Path, nargs="+", metavar="FILE", dest="taken_in",

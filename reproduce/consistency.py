@@ -11,6 +11,7 @@ from reproduce.sets import FACES, SETS
 from reproduce.store import Store
 
 TITLE = "Consistency: do different starts lead to the same components?"
+NAME = "mismatches"  # in the store
 SAME_ERROR = 1e-5  # percentage points
 FLOOR = 1e-9  # W is stored with 16 significant bits
 SAME_SPACE = 1e-3
@@ -122,13 +123,12 @@ def report(store: Store, options: Options) -> Section:
 
 
 def _compare(store: Store, options: Options, data: str) -> tuple[Mismatches, Mismatches] | None:
-    kept = [
-        both for both in pairs(options, data) if all(store.has(run, factors=True) for run in both)
-    ]
-    outcomes = Outcomes.stored(store, kept)
-    if len(outcomes) < 2:
+    found = Outcomes.stored(store, pairs(options, data)).pairs
+    if not all(store.has_derived(NAME, list(runs)) for runs in zip(*found, strict=True)):
+        found = [both for both in found if all(store.has(run, factors=True) for run in both)]
+    if len(found) < 2:
         return None
-    standard, merge = (list(runs) for runs in zip(*outcomes.pairs, strict=True))
+    standard, merge = (list(runs) for runs in zip(*found, strict=True))
     return _stored_mismatches(store, standard), _stored_mismatches(store, merge)
 
 
@@ -137,7 +137,7 @@ def _stored_mismatches(store: Store, runs: list[Run]) -> Mismatches:
         errors = [store.get(run)["error"] for run in runs]
         return vars(mismatches([store.factors(run) for run in runs], errors))
 
-    return Mismatches(**store.derived("mismatches", runs, compute))
+    return Mismatches(**store.derived(NAME, runs, compute))
 
 
 def _row(data: str, standard: Mismatches, merge: Mismatches) -> list[str]:

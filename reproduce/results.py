@@ -19,12 +19,13 @@ def opening(store: Store, plan: list[Run]) -> str:
     found = {run: record for run in wanted if (record := store.get(run))}
     records = list(found.values())
     hours = sum(own_seconds(run, record, store) for run, record in found.items()) / 3600
+    cost = f", {hours:.1f} hours of one core" if hours else ""
     lines = [
         "# The paper's experiments, repeated",
         "Every table and figure of the NMF-Merge paper (Guo & Holy) that can be repeated, our numbers beside the "
         "authors', a verdict on each claim, and a comparison that the paper lacks. This page is written by "
         "`python -m reproduce all`; with `--stored` it is drawn again from stored runs in seconds. "
-        f"Numbers of {len(records)} runs of {len(wanted)} planned, {hours:.1f} hours of one core; "
+        f"Numbers of {len(records)} runs of {len(wanted)} planned{cost}; "
         f"{sum(not record['converged'] for record in records)} of them did not converge."
         + batches(records),
         machines(records),

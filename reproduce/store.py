@@ -6,7 +6,7 @@ import json
 import sqlite3
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -80,36 +80,61 @@ class Store:
 
         One made in a batch has no number of jobs, and no times of its own.
         """
-        described = json.dumps(machine, sort_keys=True)
-        digest = hashlib.sha256(described.encode()).hexdigest()[:16]
-        alone = machine.get("jobs") == 1
-        settings = json.dumps(asdict(run))
-        kept = record if alone else record | {"trace": []}
-        row = identity(run), alone, settings, digest, _packed(kept)
+        kept = record if machine.get("jobs") == 1 else record | {"trace": []}
         with self._base:
-            _insert(self._base, "INSERT OR IGNORE", "machines", (digest, described))
-            _insert(self._base, "INSERT OR REPLACE", "runs", row)
+            self._insert_run("INSERT OR REPLACE", run, kept, machine)
             if W is not None:
                 packed = _shrunk(W, _significant_bits(run, W))
-                _insert(self._base, "INSERT OR REPLACE", "factors", (row[0], *packed))
+                _insert(self._base, "INSERT OR REPLACE", "factors", (identity(run), *packed))
         for alone in (False, True):
-            self._read.pop((row[0], alone), None)
+            self._read.pop((identity(run), alone), None)
+
+    def add(self, run: Run, record: dict, machine: dict) -> bool:
+        """Add a run unless it is here already; return whether it was added."""
+        return self._insert_run("INSERT OR IGNORE", run, record, machine)
+
+    def _insert_run(self, how: str, run: Run, record: dict, machine: dict) -> bool:
+        described = json.dumps(machine, sort_keys=True)
+        digest = hashlib.sha256(described.encode()).hexdigest()[:16]
+        _insert(self._base, "INSERT OR IGNORE", "machines", (digest, described))
+        settings, alone = json.dumps(asdict(run)), machine.get("jobs") == 1
+        row = identity(run), alone, settings, digest, _packed(record)
+        return _insert(self._base, how, "runs", row) > 0
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Context in which what is added is written in one go."""
+        with self._base:
+            yield
 
     def derived(
         self, name: str, runs: list[Run], compute: Callable[[], dict[str, np.ndarray]]
     ) -> dict[str, np.ndarray]:
         """Arrays that follow from the factors of runs, computed once and kept."""
-        key = hashlib.sha256(json.dumps([name, *map(identity, runs)]).encode()).hexdigest()
+        key = _derived_key(name, runs)
         row = self._base.execute("SELECT arrays FROM derived WHERE key = ?", (key,)).fetchone()
         if row is not None:
-            with np.load(io.BytesIO(row[0])) as archive:
-                return dict(archive)
+            return _arrays(row[0])
         arrays = compute()
+        with self._base:
+            self.add_derived(key, arrays)
+        return arrays
+
+    def has_derived(self, name: str, runs: list[Run]) -> bool:
+        """True if these arrays were computed, or came without the factors they follow from."""
+        query = "SELECT 1 FROM derived WHERE key = ?"
+        return self._base.execute(query, (_derived_key(name, runs),)).fetchone() is not None
+
+    def all_derived(self) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
+        """All arrays that follow from factors, by their keys."""
+        for key, blob in self._base.execute("SELECT key, arrays FROM derived ORDER BY key"):
+            yield key, _arrays(blob)
+
+    def add_derived(self, key: str, arrays: dict[str, np.ndarray]) -> None:
+        """Keep arrays by their key, unless there are some."""
         buffer = io.BytesIO()
         np.savez(buffer, **arrays)
-        with self._base:
-            _insert(self._base, "INSERT OR REPLACE", "derived", (key, buffer.getvalue()))
-        return arrays
+        _insert(self._base, "INSERT OR IGNORE", "derived", (key, buffer.getvalue()))
 
     def export(self, folder: Path, size: int = PART) -> list[Path]:
         """Write all runs to files of about ``size`` bytes; return their paths."""
@@ -153,8 +178,18 @@ def _rows(base: sqlite3.Connection) -> Iterator[tuple[str, tuple]]:
             yield table, row
 
 
-def _insert(base: sqlite3.Connection, how: str, table: str, row: tuple) -> None:
-    base.execute(f"{how} INTO {table} VALUES ({', '.join('?' * len(row))})", row)
+def _insert(base: sqlite3.Connection, how: str, table: str, row: tuple) -> int:
+    """Insert a row; return how many were."""
+    return base.execute(f"{how} INTO {table} VALUES ({', '.join('?' * len(row))})", row).rowcount
+
+
+def _derived_key(name: str, runs: list[Run]) -> str:
+    return hashlib.sha256(json.dumps([name, *map(identity, runs)]).encode()).hexdigest()
+
+
+def _arrays(blob: bytes) -> dict[str, np.ndarray]:
+    with np.load(io.BytesIO(blob)) as archive:
+        return dict(archive)
 
 
 def _portions(rows: Iterable[tuple[str, tuple]], size: int) -> Iterator[list]:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from nmfmerge import metrics
+from reproduce import published
 from reproduce.runs import Run, identity
 from reproduce.store import Store
 
@@ -118,3 +119,39 @@ def test_what_follows_from_runs_is_computed_once(store):
     assert len(calls) == 1
     store.derived("x", runs(1), compute)
     assert len(calls) == 2
+
+
+@pytest.fixture
+def both_kinds(store):
+    """A store with runs made among others, one of them also alone, and an array made of factors."""
+    cells = [Run("melody", method, 3, seed=seed) for method in ("nmf", "merge") for seed in (0, 1)]
+    batch = {"batch": {"starts": 2, "seconds": 3.0}, "seconds": None, "trace": []}
+    for run in cells:
+        record = RECORD | {"error": 1 / (3 + run.seed), "n_iter": 7, "converged": True}
+        store.put(run, record | batch, {"cpu": "b", "device": "some GPU"})
+    store.put(cells[0], record, ALONE)
+    store.derived("mismatches", cells, lambda: {"subspace": np.array([1 / 3, 2e-9])})
+    return cells
+
+
+def test_the_published_file_holds_what_the_page_is_drawn_from(store, both_kinds, tmp_path):
+    path, other = tmp_path / "published", Store(tmp_path / "other")
+    assert published.write(store, both_kinds, path) == len(both_kinds)
+    assert published.read(other, path) == len(both_kinds)
+    for run in both_kinds:
+        for alone in (False, True):
+            ours, theirs = store.get(run, alone=alone), other.get(run, alone=alone)
+            assert ours == (theirs and theirs | {"stages": ours["stages"]})
+    (kept,) = other.derived("mismatches", both_kinds, dict).values()
+    np.testing.assert_allclose(kept, [1 / 3, 2e-9], rtol=1e-3)
+    assert published.read(other, path) == 0
+    assert published.read(other, tmp_path / "none") == 0
+
+
+@pytest.mark.parametrize("changed", ["data_digest", "numerics"])
+def test_published_runs_of_other_data_or_another_solver_are_left_out(
+    store, both_kinds, tmp_path, monkeypatch, changed
+):
+    published.write(store, both_kinds, tmp_path / "published")
+    monkeypatch.setattr(published, changed, lambda name: "another")
+    assert published.read(Store(tmp_path / "other"), tmp_path / "published") == 0
