@@ -1,11 +1,13 @@
 """The pages of the fields do as they say: Python and commands, in order, in an empty folder."""
 
+import importlib
 import re
 import shlex
 import warnings
 from pathlib import Path
 
 import matplotlib.pyplot as plt
+import numba
 import pytest
 
 from nmfmerge.cli import main
@@ -21,7 +23,16 @@ QUICK = {
 
 
 @pytest.fixture
-def follow(tmp_path, monkeypatch, capsys):
+def _plain_umap(monkeypatch):
+    """UMAP, which scanpy's neighbours need, in plain Python: it compiles a minute of kernels."""
+    with warnings.catch_warnings(), monkeypatch.context() as patch:
+        warnings.simplefilter("ignore")
+        patch.setattr(numba.config, "DISABLE_JIT", True)
+        importlib.import_module("umap")
+
+
+@pytest.fixture
+def follow(tmp_path, monkeypatch, capsys, _plain_umap):
     """Does what a page says; gives its Python names and what was printed."""
 
     def run(page):

@@ -1,7 +1,6 @@
 """Adjusting a fit by the Kullback–Leibler loss."""
 
-import subprocess
-import sys
+import runpy
 
 import numpy as np
 import pytest
@@ -97,7 +96,9 @@ def test_a_polish_lowers_the_divergence(editor):
         editor.polish(solver="hals")
 
 
-def test_saved_edits_are_read_back_and_the_script_does_them(editor, X, tmp_path):
+def test_saved_edits_are_read_back_and_the_script_does_them(
+    editor, X, tmp_path, monkeypatch, capsys
+):
     editor.merge(0, 1)
     editor.polish(tol=1e-2)
     editor.save(tmp_path / "edits.npz")
@@ -107,9 +108,9 @@ def test_saved_edits_are_read_back_and_the_script_does_them(editor, X, tmp_path)
     np.save(tmp_path / "X.npy", X)
     program = editor.script() + "\nprint(result.loss, result.fitting_error)\n"
     (tmp_path / "edits.py").write_text(program, encoding="utf-8")
-    said = subprocess.run(
-        [sys.executable, "edits.py"], cwd=tmp_path, capture_output=True, text=True, check=True
-    ).stdout.split()
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path("edits.py")
+    said = capsys.readouterr().out.split()
     assert said[-2] == "kullback-leibler"
     assert float(said[-1]) == pytest.approx(editor.fitting_error, rel=1e-6)
 

@@ -236,19 +236,20 @@ def test_the_page_counts_them_and_says_where_they_were_made(tmp_path, monkeypatc
     """Made elsewhere, carried over in files, put beside runs of processes: one page of both."""
     there, here = tmp_path / "there", tmp_path / "here"
     monkeypatch.setattr(batches, "describe", lambda device: {"device": "GPU 9", "torch": "2.0"})
+    given = ["--data", "melody", "--starts", str(STARTS)]
     away = ["--store", str(there), "--export", str(tmp_path / "parts")]
-    assert main(["run", *GIVEN, *away, "--device", "cpu"]) == 0
-    options = Options(("lcms_like",), STARTS)
+    assert main(["run", *given, *away, "--device", "cpu"]) == 0
+    options = Options(("melody",), STARTS)
     plan = {run for module in (table2, consistency, tolerances) for run in module.plan(options)}
     store = Store(there)
     assert all(store.has(run) == can_make(run) for run in plan)
     assert all(store.has(run, factors=True) for run in consistency.compared(options))
 
     assert (
-        main(["fair", *GIVEN, "--store", str(here), "--jobs", "2", "--output", str(tmp_path)]) == 0
+        main(["fair", *given, "--store", str(here), "--jobs", "2", "--output", str(tmp_path)]) == 0
     )
     page = tmp_path / "RESULTS.md"
-    stored = ["all", *GIVEN, "--store", str(here), "--output", str(tmp_path), "--stored"]
+    stored = ["all", *given, "--store", str(here), "--output", str(tmp_path), "--stored"]
     assert main(stored) == 0
     before = page.read_text(encoding="utf-8")
     assert "at once" not in before.split("## ")[0]
@@ -261,7 +262,7 @@ def test_the_page_counts_them_and_says_where_they_were_made(tmp_path, monkeypatc
     assert re.search(rf"- GPU 9 \(.*torch 2.0: {made} runs, many starts at once", text)
     assert _section(text, fair.TITLE) == _section(before, fair.TITLE)
     capsys.readouterr()
-    assert main(["plan", *GIVEN, "--store", str(here), "--device", "cuda"]) == 0
+    assert main(["plan", *given, "--store", str(here), "--device", "cuda"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1  # nothing is left to make
 
 
