@@ -496,8 +496,9 @@ def transform(
         for a Dask array X a lazy Dask array.
     """
     absent = settings.SETTINGS["missing"].check(missing)
-    if lazy.is_lazy(X) and weights is None and absent == "nan":
+    if lazy.is_lazy(X):
         data = lazy.checked(X)
+        check.check_absent_in_chunks(absent)
     else:
         data = check.check_X(X, weights=weights, absent=absent)
     H = check.check_factor("H", H)
@@ -513,7 +514,7 @@ def transform(
     penalty = Penalty.of(given["alpha_W"], 0.0, given["l1_ratio"], data.shape)
     solve = partial(_weights, loss=loss, penalty=penalty)
     if lazy.is_lazy(X):
-        return lazy.weights(X, H, solve)
+        return lazy.weights(X, H, solve, weights)
     check.check_loss_fits(loss, data)
     check.check_observed(data, ("row",))
     return solve(data, H)
