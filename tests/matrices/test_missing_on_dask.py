@@ -101,9 +101,10 @@ def test_fits_reach_the_optimum_of_numpy(kind):
 
 
 def test_the_optimum_is_reached_where_most_is_missing():
-    A = np.where(_rng.random(X.shape) < 0.65, np.nan, X)
-    options = {"n_init": 1, "tol": 1e-6, "max_iter": 20_000, "alpha_W": 1e-2}
-    result, expected = nmf(rows(A), 2, **options), nmf(A, 2, **options)
+    rng = np.random.default_rng(1)
+    A = np.where(rng.random(X.shape) < 0.6, np.nan, W @ H + 0.1 * rng.random(X.shape))
+    options = {"init": (W, H), "tol": 1e-6, "max_iter": 20_000, "alpha_W": 1e-3}
+    result, expected = nmf(rows(A), 3, **options), nmf(A, 3, **options)
     assert result.objective == pytest.approx(expected.objective, rel=1e-4)
 
 

@@ -95,7 +95,7 @@ def check_weights_shape(weights: Any, shape: tuple[int, int]) -> None:
 
 
 def unit_of_weights(finite: bool, low: float, high: float, even: bool) -> float:
-    """What weights from ``low`` to ``high`` are divided by.
+    """The unit by which weights from ``low`` to ``high`` are divided.
 
     ``even`` says that all that are not zero are equal.
     """

@@ -288,7 +288,7 @@ class Factorization:
         ----------
         X : array, sparse matrix, Dask array, DataFrame, Dataset or AnnData (m, n)
             The data of the fit, or others of its shape.
-        weights : array or sparse matrix, optional
+        weights : array, sparse matrix or Dask array, optional
             Weights of the entries; those of weight 0 are missing.
         missing : {"nan", "zeros"}
             Whether NaN alone is missing, or also entries that a sparse X does not store.

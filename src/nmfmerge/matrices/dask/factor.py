@@ -389,7 +389,7 @@ class Factor:
         return notes[:, :r], notes[:, r : 2 * r], notes[:, 2 * r], notes[:, 2 * r + 1]
 
     def after(self, new: list[Rows]) -> list[Rows]:
-        """What new rows are foreseen to be extrapolated to; these themselves, if nothing is."""
+        """The likely extrapolation of new rows; these themselves, if none was announced."""
         if self._weights is None:
             return new
         begun = [rows.begins for rows in self.rows]

@@ -90,7 +90,7 @@ class ObservedResiduals(Residuals):
 
 @dataclass(frozen=True, eq=False)
 class Completion:
-    """What completes X: a part of the long factor, by its number, and the short factor."""
+    """The WH that completes X: a part of the long factor, by its number, and the short one."""
 
     number: int
     H: np.ndarray

@@ -150,7 +150,7 @@ class WeightedDask(DaskData):
         return np.array([rows.residual.squares for rows in F if rows.residual is not None])
 
     def completed(self, Wt: Any, H: Any) -> "CompletedDask":
-        """M∘X + (1 − M)∘WH of one start, as it is read."""
+        """M∘X + (1 − M)∘WH of one start; blocks are completed when they are read."""
         rows, short = (Wt, H) if self.long == "W" else (H, Wt)
         return CompletedDask(self, rows, short.copy())
 
