@@ -10,7 +10,7 @@ from nmfmerge.matrices.dask.chunk_reader import portable_size
 from nmfmerge.matrices.dask.expressions import FactorExpression, FromShort, Swept
 from nmfmerge.matrices.dask.reductions import Facts
 from nmfmerge.matrices.dask.spans import Span
-from nmfmerge.matrices.dask.weighted_block import WeightedBlock, entries, weighted_data
+from nmfmerge.matrices.dask.weighted_block import WeightedBlock, entries, observed_sums
 from nmfmerge.matrices.dense import DenseData
 from nmfmerge.matrices.scale import unit_exponent
 from nmfmerge.matrices.sparse import SparseData
@@ -180,10 +180,8 @@ class Part:
         values = X.data if is_sparse else entries(matrix)[0]
         low, high = (values.min(), values.max()) if values.size else (0.0, 0.0)
         has_weights = isinstance(matrix, WeightedBlock) or (np.isnan(low) and not is_sparse)
-        if has_weights and not np.isnan(values).all():
-            low, high = np.nanmin(values), np.nanmax(values)
-        elif has_weights:
-            low, high = 0.0, 0.0
+        if has_weights:
+            low, high = np.nanmin(values, initial=0), np.nanmax(values, initial=0)
         by_rows = X.format == "csr" if is_sparse else bool(X.flags.c_contiguous)
         size = (matrix.shape[0], portable_size(X), is_sparse, by_rows)
         known = (self.block.span.chunks.start, *size, float(low), float(high))
@@ -194,12 +192,9 @@ class Part:
         exponent = unit_exponent(float(high))
         scaled = type(matrix)(X, exponent)
         if has_weights:
-            data = weighted_data(scaled)
-            M = data.weights.rows(slice(None))
-            sums, empty = M.sum(axis=0, dtype=np.float64), np.flatnonzero(~M.any(axis=1))
-            total = data.mean * float(sums.sum())
-            return Facts(*known, exponent, data.norm2, total, "", sums, tuple(empty.tolist()),
-                         int(np.count_nonzero(M == 0)))  # fmt: skip
+            found = observed_sums(scaled)
+            of_weights = found.weights, found.unobserved, found.n_missing
+            return Facts(*known, exponent, found.squares, found.total, "", *of_weights)
         return Facts(*known, exponent, scaled.norm2, scaled.mean * X.shape[0] * X.shape[1], "")
 
 

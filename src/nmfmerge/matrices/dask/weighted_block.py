@@ -1,7 +1,7 @@
 """Blocks of X of which entries are missing, which is NaN, or have weights beside them."""
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,6 +12,7 @@ from nmfmerge.matrices.rules import Rule
 from nmfmerge.matrices.scale import split_scale
 from nmfmerge.matrices.weighted import EntryWeights, WeightedData
 
+_BLOCK_ENTRIES = 2**18  # that are summed at a time
 _MOSTLY = 0.5  # share of missing entries from which the observed ones are listed
 
 
@@ -46,6 +47,34 @@ def weighted_data(matrix: Any) -> WeightedData:
         weights = EntryWeights(np.where(missing, M.dtype.type(0), M), complement=False)
     clean = np.ascontiguousarray(np.where(missing, X.dtype.type(0), X))
     return WeightedData(clean, weights, round(-math.log2(matrix.scale) / 2))
+
+
+class ObservedSums(NamedTuple):
+    """Sums over the observed entries of a block, in float64."""
+
+    squares: float  # Σ m x²
+    total: float  # Σ m x
+    weights: np.ndarray  # Σ m of each column
+    unobserved: tuple[int, ...]  # rows without any weight
+    n_missing: int
+
+
+def observed_sums(matrix: Any) -> ObservedSums:
+    """The sums of a block, some rows at a time, as it may be a large chunk."""
+    X, M = entries(matrix)
+    squares, total, n_missing = 0.0, 0.0, 0
+    weights, unobserved = np.zeros(X.shape[1]), []
+    step = max(1, _BLOCK_ENTRIES // X.shape[1])
+    for first in range(0, len(X), step):
+        x = X[first : first + step].astype(np.float64) * matrix.scale
+        missing = np.isnan(x)
+        m = np.where(missing, 0.0, 1.0 if M is None else M[first : first + step])
+        x[missing] = 0
+        squares, total = squares + float(np.vdot(m, x * x)), total + float(np.vdot(m, x))
+        weights += m.sum(axis=0)
+        unobserved += (first + np.flatnonzero(~m.any(axis=1))).tolist()
+        n_missing += int(np.count_nonzero(m == 0))
+    return ObservedSums(squares, total, weights, tuple(unobserved), n_missing)
 
 
 def entries(matrix: Any) -> tuple[np.ndarray, np.ndarray | None]:
