@@ -70,7 +70,7 @@ def nmf(
         threads; the factor along the chunked axis is returned as a Dask array.
     n_components : int
         Rank r, from 1 to min(m, n).
-    weights : array or sparse matrix, optional
+    weights : array, sparse matrix or Dask array, optional
         The certainty of each entry of X, at least 0: an entry of weight 0 is missing, one of weight
         2 counts as two equal observations. m × n, or one number for each row (m × 1) or column
         (1 × n). Sparse weights are zero where they have no entry.
@@ -221,7 +221,7 @@ def nmf_merge(
         threads; the factor along the chunked axis is returned as a Dask array.
     n_components : int
         Rank r, from 1 to min(m, n).
-    weights : array or sparse matrix, optional
+    weights : array, sparse matrix or Dask array, optional
         The certainty of each entry of X, at least 0: an entry of weight 0 is missing, one of weight
         2 counts as two equal observations. m × n, or one number for each row (m × 1) or column
         (1 × n). Sparse weights are zero where they have no entry.
@@ -358,7 +358,7 @@ def recover_components(
     n_extra : int
         How many components to add; r + n_extra is at most min(m, n). More than r are added in
         rounds, with a loose NMF between them.
-    weights : array or sparse matrix, optional
+    weights : array, sparse matrix or Dask array, optional
         Weights of the entries of X; see `nmf`.
     beta_loss : {"frobenius", "kullback-leibler"}
         The loss that W and H were fitted by.
@@ -480,7 +480,7 @@ def transform(
         Nonnegative data.
     H : array (r, n)
         Components, nonnegative.
-    weights : array or sparse matrix, optional
+    weights : array, sparse matrix or Dask array, optional
         Weights of the entries of X; see `nmf`.
     beta_loss : {"frobenius", "kullback-leibler"}
         The loss.
@@ -496,8 +496,9 @@ def transform(
         for a Dask array X a lazy Dask array.
     """
     absent = settings.SETTINGS["missing"].check(missing)
-    if lazy.is_lazy(X) and weights is None and absent == "nan":
+    if lazy.is_lazy(X):
         data = lazy.checked(X)
+        check.check_absent_in_chunks(absent)
     else:
         data = check.check_X(X, weights=weights, absent=absent)
     H = check.check_factor("H", H)
@@ -513,7 +514,7 @@ def transform(
     penalty = Penalty.of(given["alpha_W"], 0.0, given["l1_ratio"], data.shape)
     solve = partial(_weights, loss=loss, penalty=penalty)
     if lazy.is_lazy(X):
-        return lazy.weights(X, H, solve)
+        return lazy.weights(X, H, solve, weights)
     check.check_loss_fits(loss, data)
     check.check_observed(data, ("row",))
     return solve(data, H)

@@ -211,7 +211,7 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             if lazy.is_lazy(X):
                 self._keep_error(result.fitting_error, data)
                 # A lazy W is the best for H already.
-                return result.W if lazy.is_lazy(result.W) else self._weights(X)
+                return result.W if lazy.is_lazy(result.W) else self._weights(X, weights)
             W = self._weights(data)
             self._keep_error(self._fitting_error(data, W), data)
             return W
@@ -255,9 +255,9 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         """
         check_is_fitted(self)
         X = self._part(X)
-        if lazy.is_lazy(X) and weights is None and self.missing == "nan":
+        if lazy.is_lazy(X):
             self._check_features(lazy.checked(X).shape, reset=False)
-            return 1.0 - self._error_of_chunks(X) / 100
+            return 1.0 - self._error_of_chunks(X, weights) / 100
         with self._limited():
             data = self._check(X, reset=False, weights=weights)
             return 1.0 - self._fitting_error(data, self._weights(data)) / 100
@@ -320,16 +320,21 @@ class NMFMerge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
     def _problem(self, data: DataMatrix, loss: Loss) -> Problem:
         """The problem of these data."""
-        return Problem(data, loss, self._penalty(data.shape).scaled(data.unit, loss.degree))
+        penalty = self._penalty(data.shape).scaled(data.unit, loss.degree, data.weight_unit)
+        return Problem(data, loss, penalty)
 
     def _penalty(self, shape: tuple[int, int]) -> Penalty:
         """The penalty for data of this shape; that on W does not depend on the rows."""
         return Penalty.of(self.alpha_W, self.alpha_H, self.l1_ratio, shape)
 
-    def _error_of_chunks(self, X: Any) -> float:
+    def _error_of_chunks(self, X: Any, weights: Any = None) -> float:
         """Fitting error of the weights that `transform` gives, of an X in chunks of rows."""
         if Need.LINES not in self._loss.needs:
-            return self._error_of(check.check_X(lazy.in_rows(X)))
+            data = check.check_X(lazy.in_rows(X), weights=weights, absent=self.missing)
+            return self._error_of(data)
+        check.check_absent_in_chunks(self.missing)
+        if weights is not None:
+            raise refusals.weighted_chunks(self.beta_loss)
         penalty = self._penalty((1, X.shape[1]))
         given = {"H": self.components_, "loss": self._loss, "penalty": penalty}
         chunks = lazy.of_chunks(X, partial(_loss_of_chunk, **given))
@@ -414,7 +419,7 @@ def _loss_of_chunk(
         return 0.0, 0.0, sums
     data = check.check_X(chunk)
     if data.weights is not None:
-        raise refusals.missing_values("score of a Dask array")
+        raise refusals.missing_values(f"score of a Dask array by {loss.name!r}")
     problem = Problem(data, loss, penalty.scaled(data.unit, loss.degree))
     Wt, Ht = check.check_fit(problem.weights(H), H, data, len(H))
     value = problem.exact_losses(data.place(Wt, "W")[None], data.place(Ht, "H")[None])[0]

@@ -39,6 +39,8 @@ def fitting_error(
     loss = LOSSES[settings.SETTINGS["beta_loss"].check(beta_loss)]
     data, Wt, H = _check(X, W, H, weights, missing)
     check.check_loss_fits(loss, data)
+    if data.is_sharded("W") or data.is_sharded("H"):
+        return loss.percent(0.5 * data.residual_norm2(Wt, H), data)
     with one_blas_thread():
         return loss.percent(float(loss.exact_values(data, Wt[None], H[None])[0]), data)
 

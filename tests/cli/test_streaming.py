@@ -448,3 +448,15 @@ def test_bad_values_are_found_in_the_first_pass(command, store, tmp_path):
     code, _, err = command("fit", store, "-r", 4, "--memory", "2GB", "-o", tmp_path / "out")
     assert code == 1
     assert "X[123, 45] is nan, in chunk 6" in err
+
+
+def test_streamed_data_may_have_missing_values(command, tmp_path, rng):
+    X = rng.random((200, 4)) @ rng.random((4, 40))
+    X[rng.random(X.shape) < 0.1] = np.nan
+    store, out = save_zarr(tmp_path / "holes.zarr", X), tmp_path / "out"
+    code, _, err = command("fit", store, "-r", 4, "--memory", "2GB", "-o", out)
+    assert (code, err) == (0, "")
+    found = folder.read(out).result
+    assert found.fitting_error < 1e-3
+    full = found.impute(X)
+    np.testing.assert_array_equal(full[~np.isnan(X)], X[~np.isnan(X)])

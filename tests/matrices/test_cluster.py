@@ -265,6 +265,16 @@ def test_a_worker_is_killed(client, X, calm, monkeypatch, share):
     assert lost < 30  # it did not wait for what is gone; `benchmarks dask` measures it
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_worker_is_killed_where_values_are_missing(client, A, rng, monkeypatch, weighted):
+    weights = da.from_array(0.5 + rng.random((M, N)), chunks=(150, -1)) if weighted else None
+    holes = da.from_array(np.where(rng.random((M, N)) < 0.1, np.nan, A), chunks=(150, -1))
+    options = {"tol": 1e-6, "max_iter": 5000, "init": "nndsvd", "weights": weights}
+    expected = nmf(holes, R, **options)
+    with killing(monkeypatch, client, 40):
+        assert nmf(holes, R, **options).objective == pytest.approx(expected.objective, rel=1e-5)
+
+
 def test_a_worker_is_killed_before_its_result_is_fetched(client, X, calm, monkeypatch):
     """The task is done; its result is lost, and would be computed again on that worker only."""
     gathered = Cluster._gathered

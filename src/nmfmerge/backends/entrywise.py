@@ -18,17 +18,6 @@ class EntrywiseBackend(Backend, Protocol):
     def component_sums(self, F: Array, /) -> Array:
         """Sum of each component, n_starts × r."""
 
-    def largest_ratio(self, ratio: Array, sizes: Array, negligible: float, /) -> Array:
-        """Largest ratio of each start, among components with more than this share of the sizes."""
-
-    def judge_values_(
-        self, state: Any, now: Array, step: Array, noise: float, active: Array | None = None
-    ) -> Array:
-        """`judge_` for objectives at hand: take back what raised one by more than ``noise``.
-
-        Returns ``step``, of each start, as `judge_` does.
-        """
-
     def kl_line_sums(self, lines: Any, n_lines: int, length: int, /) -> np.ndarray:
         """Σ x and Σ x log x of each line (n_lines × 2), a NumPy array."""
 

@@ -156,6 +156,9 @@ class Backend(Protocol):
     def largest_step(self, ratio: Array, WtW: Array, HHt: Array, negligible: float, /) -> Array:
         """Largest ratio of each start, among components with more than this share of ‖WH‖."""
 
+    def largest_ratio(self, ratio: Array, sizes: Array, negligible: float, /) -> Array:
+        """Largest ratio of each start, among components with more than this share of the sizes."""
+
     def judge_(
         self,
         state: Any,
@@ -172,6 +175,14 @@ class Backend(Protocol):
         """Accept extrapolated steps that did not raise the objective, take back the others.
 
         See `nmfmerge.backends.numba.momentum.judge_`.
+        """
+
+    def judge_values_(
+        self, state: Any, now: Array, step: Array, noise: float, active: Array | None = None
+    ) -> Array:
+        """`judge_` for objectives at hand: take back what raised one by more than ``noise``.
+
+        Returns ``step``, of each start, as `judge_` does.
         """
 
     def settle_(

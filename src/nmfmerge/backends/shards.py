@@ -13,6 +13,8 @@ from nmfmerge.backends import numba as kernels
 from nmfmerge.backends.interface import Capability
 from nmfmerge.backends.numba import diagonals as diagonals
 from nmfmerge.backends.numba import judge_ as judge_
+from nmfmerge.backends.numba import judge_values_ as judge_values_
+from nmfmerge.backends.numba import largest_ratio as largest_ratio
 from nmfmerge.backends.numba import largest_step as largest_step
 from nmfmerge.backends.numba import note_steps_ as note_steps_
 from nmfmerge.backends.numba import numbers as numbers

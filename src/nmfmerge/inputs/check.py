@@ -62,9 +62,7 @@ class _Entries(NamedTuple):
 
 def _check_matrix(X: Any, device: Any, tf32: bool, entries: _Entries) -> DataMatrix:
     if lazy.is_lazy(X):
-        if not entries.plain:
-            raise refusals.missing_in_dask()
-        return _open_lazy(X, device)
+        return _open_lazy(X, device, entries)
     if not tensors.is_tensor(X):
         matrix, data = _check_on_host(X, entries)
         if device is None or tensors.is_host(device):
@@ -97,7 +95,7 @@ def _moved(matrix: Any, data: DataMatrix, device: Any, tf32: bool) -> DataMatrix
     return tensors.weighted_matrix(data, device, tf32)
 
 
-def _open_lazy(X: Any, device: Any) -> DataMatrix:
+def _open_lazy(X: Any, device: Any, entries: _Entries) -> DataMatrix:
     if device is not None and not tensors.is_host(device):
         raise ArgumentError(
             "device",
@@ -105,7 +103,8 @@ def _open_lazy(X: Any, device: Any) -> DataMatrix:
             value=device,
             fix="leave it out, or pass X.compute()",
         )
-    return lazy.open_matrix(X)
+    check_absent_in_chunks(entries.absent)
+    return lazy.open_matrix(X, entries.weights)
 
 
 def _check_on_host(X: Any, entries: _Entries) -> tuple[Any, DataMatrix]:
@@ -150,15 +149,19 @@ def check_X_on_host(
     return data
 
 
+def check_absent_in_chunks(absent: str) -> None:
+    """Check that entries which a Dask array does not store are zeros."""
+    if absent != "nan":
+        raise refusals.missing_zeros_in_dask(absent)
+
+
 def check_observed(data: DataMatrix, lines: tuple[str, ...] = ("row", "column")) -> None:
     """Check that every row and column has an observation, or that one of the two has."""
     if data.weights is None:
         return
     sides: dict[str, Side] = {"row": "W", "column": "H"}
     for line in lines:
-        side = sides[line]
-        ones = np.ones((1, 1, data.shape[1 if side == "W" else 0]), data.dtype)
-        empty = np.flatnonzero(data.weights.cross(side, ones)[0, 0] <= 0)
+        empty = data.weights.unobserved(sides[line])
         if len(empty):
             raise refusals.unobserved(line, empty)
 

@@ -1,11 +1,12 @@
 """Dask arrays from users: recognized without importing Dask, checked, opened."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from nmfmerge.inputs import refusals
+from nmfmerge.inputs import in_chunks, refusals
 from nmfmerge.inputs.conversion import is_a
 from nmfmerge.inputs.labels import matrix_of
 from nmfmerge.matrices import DataMatrix
@@ -44,7 +45,7 @@ def in_rows(X: Any) -> Any:
     return X.rechunk({1: -1} if X.numblocks[0] > 1 else {0: "auto", 1: -1})
 
 
-def open_matrix(X: Any) -> DataMatrix:
+def open_matrix(X: Any, weights: Any = None) -> DataMatrix:
     """A Dask array as a data matrix: on the active client of `distributed`, else in threads."""
     X = checked(X)
     try:
@@ -54,19 +55,38 @@ def open_matrix(X: Any) -> DataMatrix:
             f"X is a Dask array and {error.name} is not installed: install it with pip install "
             "'nmfmerge[dask]'"
         ) from None
-    return open_dask(X)
+    if weights is None:
+        return open_dask(X)
+    return open_dask(*in_chunks.weighted(X, weights))
 
 
-def weights(X: Any, H: np.ndarray, solve: Callable[[DataMatrix, np.ndarray], Any]) -> Any:
+def weights(
+    X: Any,
+    H: np.ndarray,
+    solve: Callable[[DataMatrix, np.ndarray], Any],
+    entry_weights: Any = None,
+) -> Any:
     """The weights of known components in X, as a lazy Dask array.
 
     ``solve`` finds them for a chunk of rows.
     """
     from nmfmerge.matrices.dask.solve import lazy_weights
+    from nmfmerge.matrices.dask.weighted import side_by_side
 
-    X = in_rows(X)
+    X, M, unit = in_rows(X), None, 1.0
+    if entry_weights is not None:
+        X, M, unit = in_chunks.weighted(X, entry_weights)
     dtype = float_type(X.dtype)
-    return lazy_weights(X, np.asarray(H, dtype), dtype, by_columns=False, solve=solve)
+    chunks = X if M is None else side_by_side(X, M, by_columns=False)
+    solve = partial(_solved, solve=solve, weight_unit=unit)
+    H = np.asarray(H, dtype)
+    return lazy_weights(chunks, H, dtype, False, solve=solve, weighted=M is not None)
+
+
+def _solved(matrix: DataMatrix, H: np.ndarray, solve: Any, weight_unit: float) -> Any:
+    """The weights of components in a chunk, whose entries have weights of this unit."""
+    matrix.weight_unit = weight_unit
+    return solve(matrix, H)
 
 
 def of_chunks(X: Any, function: Callable[[Any], Any]) -> list[Any]:

@@ -70,32 +70,47 @@ def check_weights(weights: Any, shape: tuple[int, int]) -> _Weights:
     else:
         weights = _of_lines(weights, shape)
         weights = check_array("weights", weights).astype(dtype)
-    if weights.shape != shape and not (
-        weights.shape in ((shape[0], 1), (1, shape[1])) and not sp.issparse(weights)
-    ):
+    check_weights_shape(weights, shape)
+    values = weights.data if sp.issparse(weights) else weights
+    largest = float(values.max(initial=0))
+    unit = unit_of_weights(
+        bool(np.isfinite(values).all()), values.min(initial=0), largest,
+        bool((values[values > 0] == largest).all()),
+    )  # fmt: skip
+    weights = weights / unit
+    if sp.issparse(weights):
+        weights.eliminate_zeros()
+    return _Weights(weights, unit)
+
+
+def check_weights_shape(weights: Any, shape: tuple[int, int]) -> None:
+    """Check that there is a weight for each entry of X, or of dense ones for each line."""
+    of_lines = weights.shape in ((shape[0], 1), (1, shape[1])) and not sp.issparse(weights)
+    if weights.shape != shape and not of_lines:
         raise ArgumentError(
             "weights",
             f"has shape {weights.shape} and X has shape {shape}",
             expected="one weight for each entry of X, or one for each row or column",
         )
-    values = weights.data if sp.issparse(weights) else weights
-    if not np.isfinite(values).all():
+
+
+def unit_of_weights(finite: bool, low: float, high: float, even: bool) -> float:
+    """The unit by which weights from ``low`` to ``high`` are divided.
+
+    ``even`` says that all that are not zero are equal.
+    """
+    if not finite:
         raise ArgumentError("weights", "contains NaN or infinity", expected="finite weights")
-    if values.size and values.min() < 0:
+    if low < 0:
         raise ArgumentError(
             "weights", "has negative values", expected="weights of at least 0; 0 is missing"
         )
-    largest = float(values.max(initial=0))
-    if largest == 0:
+    if high == 0:
         raise ArgumentError("weights", "is zero everywhere", expected="some positive weights")
-    unit = largest
-    if (values[values > 0] != largest).any():  # a power of two, so that no digit changes
-        mantissa, exponent = np.frexp(largest)
-        unit = float(np.ldexp(1.0, int(exponent) - int(mantissa == 0.5)))
-    weights = weights / unit
-    if sp.issparse(weights):
-        weights.eliminate_zeros()
-    return _Weights(weights, unit)
+    if even:
+        return high
+    mantissa, exponent = np.frexp(high)  # a power of two, so that no digit changes
+    return float(np.ldexp(1.0, int(exponent) - int(mantissa == 0.5)))
 
 
 def _of_lines(weights: Any, shape: tuple[int, int]) -> Any:

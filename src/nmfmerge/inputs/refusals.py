@@ -53,12 +53,22 @@ def infinite(where: str) -> ArgumentError:
     )
 
 
-def missing_in_dask() -> ArgumentError:
-    """With missing values or weights, in chunks."""
+def missing_zeros_in_dask(missing: str) -> ArgumentError:
+    """Sparse in chunks, whose entries that are not stored are to be missing."""
     return ArgumentError(
-        "X",
-        "has missing values or weights, which a fit of a Dask array does not support",
-        fix="pass X.compute()",
+        "missing",
+        "is for a sparse X in memory, and X is a Dask array",
+        value=missing,
+        fix="pass X in memory, or dense chunks with NaN where an entry is missing",
+    )
+
+
+def weighted_chunks(loss: str) -> ArgumentError:
+    """Weights of a Dask array, for the score by a loss that looks at its entries."""
+    return ArgumentError(
+        "weights",
+        f"cannot be used for the score of a Dask array by {loss!r}",
+        fix="pass X in memory, or leave them out",
     )
 
 

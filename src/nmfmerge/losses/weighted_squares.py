@@ -13,13 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from nmfmerge.backends.numba import gram64
-from nmfmerge.backends.numba.weighted_nnls import weighted_nnls
 from nmfmerge.losses.base import BatchView, Entrywise, Form, Recovered
 from nmfmerge.losses.frobenius import Frobenius
 from nmfmerge.losses.frobenius_recovery import recover_round
-from nmfmerge.losses.penalties import Penalty
-from nmfmerge.matrices import Array, Check, DataMatrix, Side
+from nmfmerge.matrices import SIDES, Array, Check, DataMatrix, Side
 
 _SWEEPS = 6  # of completed data, per product
 
@@ -70,6 +67,19 @@ class WeightedPasses:
         observed = k.copy(C) if value else C
         k.missing_cross_(F, fixed, C, lines)
         G = self.matrix.gram(fixed, k.empty((*fixed.shape[:2], fixed.shape[1]), fixed))
+        moved, total = self._hals_(F, G, C, n_sweeps, free, l1, l2, active)
+        if not value:
+            return moved, total, k.numbers(len(F), 0.0, F)
+        squares = k.missing_cross_(F, fixed, C, lines, add=False)
+        whole = k.inner_products(k.gram64(F), k.gram64(fixed))
+        return moved, total, k.inner_products(F, observed) - 0.5 * (whole - squares)
+
+    def _hals_(
+        self, F: Array, G: Array, C: Array, n_sweeps: int, free: Any, l1: float, l2: float,
+        active: Any,
+    ) -> tuple[Array, Array]:  # fmt: skip
+        """Sweep over F for a Gram and a cross product, which are changed, with a penalty."""
+        k: Any = self.kernels
         if l1:
             C -= l1
         if l2:
@@ -81,11 +91,7 @@ class WeightedPasses:
         if free is not None:
             curvature *= free  # a component without curvature rests
         moved, total = k.hals_sweep_(F, G, C, n_sweeps, active)[:2]
-        if not value:
-            return moved, total, k.numbers(len(F), 0.0, F)
-        squares = k.missing_cross_(F, fixed, C, lines, add=False)
-        whole = k.inner_products(k.gram64(F), k.gram64(fixed))
-        return moved, total, k.inner_products(F, observed) - 0.5 * (whole - squares)
+        return moved, total
 
     def mu_step_(self, side: Side, F: Array, fixed: Array, **options: Any) -> tuple[Array, Array]:
         """Update one side by multiplication."""
@@ -106,6 +112,31 @@ class WeightedPasses:
         return self.total - seen
 
 
+class PassesInShards(WeightedPasses):
+    """The same where one factor lies in shards: X is always completed."""
+
+    def sweep_(  # type: ignore[override]
+        self, side: Side, F: Array, fixed: Array, *, n_sweeps: int = 1, value: bool = False,
+        free: Any = None, l1: float = 0.0, l2: float = 0.0, active: Any = None,
+    ) -> tuple[Array, Array, Array]:  # fmt: skip
+        """Sweep over one side for X completed by WH."""
+        if self.matrix.is_sharded(side):  # of which no component is held
+            moved, total, squares = self.matrix.sweep_(F, fixed, n_sweeps, l1, l2)
+        else:
+            C, squares = self.matrix.residual_crosses(F, fixed)
+            G = self.kernels.gram64(fixed).astype(F.dtype)
+            C += G @ F
+            moved, total = self._hals_(F, G, C, n_sweeps, free, l1, l2, active)
+            squares = self.matrix.residual_crosses(F, fixed)[1] if value else squares
+        return moved / self.matrix.stride**2, total, self.total - 0.5 * squares
+
+    def value(self, Wt: Array, H: Array, seen: Array | None = None) -> Array:
+        """The loss of each start; ``seen`` is what a sweep has noted."""
+        if seen is None:
+            return 0.5 * np.array(self.matrix.residual_norms2(Wt, H))
+        return self.total - seen
+
+
 class WeightedSquares(Frobenius):
     """The squared error where entries have weights; it takes the place of `Frobenius` there."""
 
@@ -114,11 +145,12 @@ class WeightedSquares(Frobenius):
 
     def entrywise(self, matrix: DataMatrix) -> Entrywise:
         """The passes over X, as solvers ask for them."""
-        return WeightedPasses(matrix)
+        in_shards = any(matrix.is_sharded(side) for side in SIDES)
+        return PassesInShards(matrix) if in_shards else WeightedPasses(matrix)
 
     def value(self, batch: BatchView) -> Array:
         """The loss of each start, with the penalty, in one pass over the entries with a u."""
-        value = WeightedPasses(batch.problem.matrix).value(batch.Wt, batch.H).clip(min=0.0)
+        value = batch.problem.entrywise.value(batch.Wt, batch.H).clip(min=0.0)
         return value + batch.problem.penalty.value(batch.Wt, batch.H, batch.problem.kernels)
 
     def recover(
@@ -138,17 +170,6 @@ class WeightedSquares(Frobenius):
             np.concatenate([one.strengths for one in found]),
             np.concatenate([one.gain for one in found]),
         )
-
-    def weights(self, matrix: DataMatrix, H: np.ndarray, penalty: Penalty) -> Array:
-        """Nonnegative least squares, each row of X with its own Gram, by an active set."""
-        host: Any = matrix.on_host()
-        weights = host.weights
-        H = np.ascontiguousarray(H / matrix.unit, dtype=matrix.dtype)
-        HXt = host.cross("W", H[None])[0]
-        G = gram64(H) if weights.complement else np.zeros((len(H), len(H)))
-        sign = -1.0 if weights.complement else 1.0
-        Wt = weighted_nnls(G, HXt, H, weights.lines("W"), sign, l1=penalty.l1_W, l2=penalty.l2_W)
-        return matrix.returned(matrix.place(Wt, "W")).T
 
     def kkt_residual(self, batch: BatchView) -> np.ndarray:
         """How far each start is from a stationary point, relative to X; see `metrics`."""

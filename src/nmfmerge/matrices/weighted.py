@@ -76,6 +76,11 @@ class EntryWeights:
         """Σ m f of each line of a side, in float64 (n_starts × r × length)."""
         return np.asarray(self.cross(side, F), dtype=np.float64).clip(min=0)
 
+    def unobserved(self, side: Side) -> np.ndarray:
+        """Rows or columns without any weight."""
+        ones = np.ones((1, 1, self.U.shape[1 if side == "W" else 0]), self.U.dtype)
+        return np.flatnonzero(self.cross(side, ones)[0, 0] <= 0)
+
     def rows(self, rows: slice) -> np.ndarray:
         """Some rows of the weights."""
         U = self.U.X[rows].toarray() if self.is_sparse else self.U.X[rows]
@@ -238,8 +243,8 @@ class WeightedData(DataMatrix):
         )
         for _ in range(_MARGIN_ROUNDS):
             before = h
-            w = _ratio(rows, self.weights.cross("W", h[None])[0])
-            h = _ratio(columns, self.weights.cross("H", w[None])[0])
+            w = ratio(rows, self.weights.cross("W", h[None])[0])
+            h = ratio(columns, self.weights.cross("H", w[None])[0])
             if np.abs(h - before).max() <= _MARGIN_TOLERANCE * h.max():
                 break
         size = np.sqrt(h.max() / (w.max() or 1)) or h.dtype.type(1)
@@ -270,6 +275,6 @@ class WeightedData(DataMatrix):
         return found._replace(weights=1 - U if self.weights.complement else U)
 
 
-def _ratio(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
+def ratio(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
     """Quotients, zero where there is nothing."""
     return np.divide(top, bottom, out=np.zeros_like(top), where=bottom > 0)

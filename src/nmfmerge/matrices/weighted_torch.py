@@ -36,6 +36,10 @@ class TensorWeights:
             return self.cross(side, torch.from_numpy(F).to(self.M)).cpu().numpy()
         return F @ (self.M.T if side == "W" else self.M)
 
+    def unobserved(self, side: Side) -> np.ndarray:
+        """Rows or columns without any weight."""
+        return np.flatnonzero((self.M.sum(dim=1 if side == "W" else 0) <= 0).cpu().numpy())
+
     def sums(self, side: Side, F: torch.Tensor) -> torch.Tensor:
         """Σ m f of each line of a side, in float64 (n_starts × r × length)."""
         return self.cross(side, F).double()

@@ -10,8 +10,9 @@ from scipy.sparse import issparse
 
 from nmfmerge.arguments.errors import ArgumentError
 from nmfmerge.datasets.base import Dataset
+from nmfmerge.inputs import in_chunks, lazy
 from nmfmerge.inputs.arrays import check_array
-from nmfmerge.inputs.check import check_X_on_host
+from nmfmerge.inputs.check import check_absent_in_chunks, check_X_on_host
 from nmfmerge.inputs.labels import matrix_of
 from nmfmerge.losses import LOSSES
 from nmfmerge.losses.merging import MergeTree
@@ -285,9 +286,9 @@ class Factorization:
 
         Parameters
         ----------
-        X : array, sparse matrix, DataFrame, Dataset or AnnData (m, n)
+        X : array, sparse matrix, Dask array, DataFrame, Dataset or AnnData (m, n)
             The data of the fit, or others of its shape.
-        weights : array or sparse matrix, optional
+        weights : array, sparse matrix or Dask array, optional
             Weights of the entries; those of weight 0 are missing.
         missing : {"nan", "zeros"}
             Whether NaN alone is missing, or also entries that a sparse X does not store.
@@ -295,21 +296,29 @@ class Factorization:
         Returns
         -------
         array (m, n)
-            A copy; entries that are not missing are those of X.
+            A copy; entries that are not missing are those of X. A lazy Dask array if X is one.
         """
+        if lazy.is_lazy(X):
+            check_absent_in_chunks(missing)
+            X = lazy.checked(X)
+            self._check_shape(X.shape)
+            return in_chunks.imputed(X, self.W, self.H, weights)
         data, factors = check_X_on_host(X, "impute", weights, missing, True), self.numpy()
-        if data.shape != (len(factors.W), factors.H.shape[1]):
-            raise ArgumentError(
-                "X",
-                f"has shape {data.shape}",
-                expected=f"{(len(factors.W), factors.H.shape[1])}, as the data of this fit",
-            )
+        self._check_shape(data.shape)
         if data.weights is None:
             X = matrix_of(X)
             return X.toarray() if issparse(X) else np.array(check_array("X", X))
         known = data.X.toarray() if issparse(data.X) else data.X
         observed = data.weights.rows(slice(None)) > 0
         return np.where(observed, known, factors.W @ factors.H)
+
+    def _check_shape(self, shape: tuple[int, int]) -> None:
+        """Check that data have the shape of those of the fit."""
+        own = self.W.shape[0], self.H.shape[1]
+        if shape != own:
+            raise ArgumentError(
+                "X", f"has shape {shape}", expected=f"{own}, as the data of this fit"
+            )
 
     def reordered(self, order: Sequence[int]) -> "Factorization":
         """A copy with components in another order: its component k is ``order[k]`` of this one."""

@@ -120,12 +120,6 @@ class AcceleratedHALS(Extrapolated, HALS):
         return rise
 
     def continue_from(self, batch: Batch, arrays: dict[str, np.ndarray]) -> None:
-        """Continue with the momentum of another solver; factors in shards restart at rest."""
+        """Continue with the momentum of another solver."""
         super().continue_from(batch, arrays)
-        for side in self.sides:
-            if batch.data.is_sharded(side):
-                found = batch.kernels.copy(batch.factor(side))
-                setattr(self.state, f"swept_{side}", found)
-                if side == self.sides[0]:
-                    self.state.accepted = batch.kernels.copy(found)
         self._untried = False

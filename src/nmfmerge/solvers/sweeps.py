@@ -9,7 +9,6 @@ import numpy as np
 
 from nmfmerge.losses import Form
 from nmfmerge.matrices import Array
-from nmfmerge.matrices.offers import Need
 from nmfmerge.solvers.base import Solver
 from nmfmerge.solvers.batch import Batch, Side, other
 from nmfmerge.solvers.compiled_sweeps import compiled_sweeps
@@ -22,7 +21,6 @@ class EntrywiseSolver(Solver):
     """Base of the solvers for such losses: which components count, and how far they moved."""
 
     requires = Form.ENTRIES
-    needs = frozenset({Need.FACTORS})
 
     def note(self, batch: Batch, moved: Array, total: Array) -> None:
         """Note how far the components of a factor moved; those that are held do not."""
@@ -38,6 +36,7 @@ class Sweeps(EntrywiseSolver):
     """Coordinate descent, W first."""
 
     name = "sweeps"
+    needs = frozenset()  # factors may be in shards
     supports_inactive_starts = True
 
     def __init__(self, batch: Batch) -> None:
@@ -110,6 +109,11 @@ class AcceleratedSweeps(Extrapolated, Sweeps):
         if batch.active is not None:
             weight *= batch.active
         self.clear_steps(batch)
+        # The products of a long factor come with its sweep, for what it is extrapolated to next.
+        if batch.data.is_sharded(first):
+            k.foresee_(batch.factor(first), weight, False)
+        if batch.data.is_sharded(second):
+            k.foresee_(batch.factor(second), momentum.weight_if_accepted(), False)
         self.push(batch, second, weight)
         self.sweep(batch, first, n_sweeps=self._n_sweeps)
         self.push(batch, first, weight)

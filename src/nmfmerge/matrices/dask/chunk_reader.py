@@ -19,6 +19,7 @@ import scipy.sparse as sp
 from nmfmerge.matrices.base import DataMatrix, DataReadError, TooLittleMemory
 from nmfmerge.matrices.dask.heap import give_back, kept_memory
 from nmfmerge.matrices.dask.spans import Span
+from nmfmerge.matrices.dask.weighted_block import WeightedBlock
 from nmfmerge.matrices.dense import DenseData
 from nmfmerge.matrices.sparse import SparseData
 
@@ -50,6 +51,7 @@ class Source:
     by_columns: bool  # whether chunks are columns of X
     n_short: int  # length of the short side
     dtype: np.dtype
+    weighted: bool = False  # whether a chunk has X and then its weights, side by side
 
     @property
     def chunks(self) -> range:
@@ -298,7 +300,8 @@ class Store:
     def _wrap(self, X: Any) -> DataMatrix:
         if sp.issparse(X):
             return SparseData(X, self._exponent, self._scratch)
-        return DenseData(X, self._exponent)
+        kind = WeightedBlock if self.reader.source.weighted else DenseData
+        return kind(X, self._exponent)
 
     def _make_room(self) -> None:
         """Keep fewer chunks if factors need the memory, and no incomplete ones.

@@ -59,8 +59,17 @@ class PrefetchedProducts(NamedTuple):
     previous: int
     weight: float
     gram: np.ndarray
-    cross: np.ndarray
+    cross: np.ndarray | None
     rise: float
+    residual: "ResidualCross | None" = None
+
+
+class ResidualCross(NamedTuple):
+    """The cross product of rows with E = M∘(X − WH), for a short factor."""
+
+    H: np.ndarray
+    product: np.ndarray  # WᵀE
+    squares: float  # Σ m (x − y)²
 
 
 class Rows:
@@ -90,6 +99,7 @@ class Rows:
         self._cross: np.ndarray | None = None
         self._sum: float | None = None
         self.foreseen: PrefetchedProducts | None = None  # of its extrapolation
+        self.residual: ResidualCross | None = None  # the last, where X has missing values
         self.rise = 0.0  # of an extrapolation: by how much the objective rose, where it was asked
         finalize(self, shards.unneeded.append, self.number)
 
@@ -173,20 +183,21 @@ class Rows:
         known = self.foreseen
         if known is not None and known[:2] == (previous.number, weight):
             rows.know(known.gram, known.cross)
-            rows.rise = known.rise
+            rows.rise, rows.residual = known.rise, known.residual
         return rows
 
     def swept(self, H: np.ndarray, G: np.ndarray, n_sweeps: int, l1: float = 0.0) -> "Rows":
         """New rows from a sweep that begins here."""
-        base, previous, weight = self.number, self.number, 0.0
-        if isinstance(self.expression, Extrapolated):  # which is not made for that
-            base, previous, weight = (
-                self.expression.base,
-                self.expression.previous,
-                self.expression.weight,
-            )
-        swept = Swept(H, G, base, previous, weight, n_sweeps, l1=l1)
+        swept = Swept(H, G, *self.beginning, n_sweeps, l1=l1)
         return Rows(self.shards, len(self), swept)
+
+    @property
+    def beginning(self) -> tuple[int, int, float]:
+        """The numbers that a sweep begins from: of two rows, and the weight of their difference."""
+        begun = self.expression
+        if isinstance(begun, Extrapolated):  # which is not made for that
+            return begun.base, begun.previous, begun.weight
+        return self.number, self.number, 0.0
 
     @property
     def begins(self) -> "Rows":
@@ -308,6 +319,8 @@ class Factor:
         what was taken off C.
         """
         crossed = C.crossed()
+        if not crossed:  # of a completed X
+            return np.einsum("stt->st", self.products(C))
         found = kernels.row_products(np.stack([one.H for one in crossed]), self.crosses())
         l1 = np.array([one.l1 for one in crossed])
         if not l1.any():
@@ -344,10 +357,7 @@ class Factor:
             rows.swept(one.H, np.ascontiguousarray(G[i]), n_sweeps, one.l1)
             for i, (rows, one) in enumerate(zip(self.rows, crossed, strict=True))
         ]
-        n, begun, next_ = len(new), [rows.begins for rows in self.rows], new
-        if self._weights is not None:
-            steps = zip(new, begun, self._weights, strict=True)
-            next_ = [rows.extrapolated(old, float(weight)) for rows, old, weight in steps]
+        n, begun, next_ = len(new), [rows.begins for rows in self.rows], self.after(new)
         own = [Products((rows.number, rows.number)) for rows in new]
         ahead = [Products((rows.number, rows.number)) for rows in next_ if next_ is not new]
         moved = [i for i in range(n) if self._sums_rise and next_[i] is not new[i]]
@@ -375,8 +385,20 @@ class Factor:
             if isinstance(expression, Extrapolated):
                 found = next_[i].gram(), next_[i].cross(), rises.get(i, 0.0)
                 rows.foreseen = PrefetchedProducts(expression.previous, expression.weight, *found)
-        self.rows, self._weights = new, None
+        self.take_up(new)
         return notes[:, :r], notes[:, r : 2 * r], notes[:, 2 * r], notes[:, 2 * r + 1]
+
+    def after(self, new: list[Rows]) -> list[Rows]:
+        """The likely extrapolation of new rows; these themselves, if none was announced."""
+        if self._weights is None:
+            return new
+        begun = [rows.begins for rows in self.rows]
+        steps = zip(new, begun, self._weights, strict=True)
+        return [rows.extrapolated(old, float(weight)) for rows, old, weight in steps]
+
+    def take_up(self, new: list[Rows]) -> None:
+        """Replace all rows by those of a sweep."""
+        self.rows, self._weights = new, None
 
     def _pairs(self, other: "Factor") -> list[tuple[Rows, Rows]]:
         n = max(len(self), len(other))

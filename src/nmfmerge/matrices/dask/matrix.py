@@ -36,11 +36,10 @@ from nmfmerge.matrices.dask.reductions import (
     Reduction,
     Residuals,
     Sums,
-    Survey,
     Triangle,
 )
-from nmfmerge.matrices.dask.shard import PassRequest
-from nmfmerge.matrices.dask.solve import lazy_weights, penalised_weights
+from nmfmerge.matrices.dask.shard import PassRequest, Reply
+from nmfmerge.matrices.dask.solve import Solve, lazy_weights, penalised_weights
 from nmfmerge.matrices.dask.spans import Span, spans_of
 from nmfmerge.matrices.digest import digest
 from nmfmerge.matrices.rules import Rule
@@ -68,6 +67,7 @@ class DaskData(DataMatrix):
 
     kind = "a Dask array"
     in_memory = "X.compute()"
+    residuals: ClassVar[type[Residuals]] = Residuals  # by which the error is summed
     kernels: ClassVar[Any] = on_dask
     start_kernels: ClassVar[Any] = on_dask
 
@@ -91,11 +91,6 @@ class DaskData(DataMatrix):
         self.unneeded: list[int] = []
         self._lock = Lock()
         finalize(self, executor.close)
-
-    def survey(self) -> list[Facts]:
-        """The first pass: lengths of chunks, and how large the values are."""
-        facts: list[Facts] = self.evaluate((), Survey())[0]
-        return facts
 
     def know(self, facts: Sequence[Facts], exponent: int) -> None:
         """Take up what the first pass found; X / 4ᵏ is factorized, k the exponent."""
@@ -158,10 +153,14 @@ class DaskData(DataMatrix):
             for one in rows:
                 one.is_made = True
             self._spans_are_sent = True
-            self.bytes_read += reply.n_bytes
-            self.chunks_read += reply.n_reads
-            self.passes += reply.n_bytes > 0
+            self.count(reply)
             return reply.answers
+
+    def count(self, reply: Reply) -> None:
+        """Count what was read for a reply."""
+        self.bytes_read += reply.n_bytes
+        self.chunks_read += reply.n_reads
+        self.passes += reply.n_bytes > 0
 
     def release(self) -> None:
         """Let the shards go."""
@@ -182,7 +181,7 @@ class DaskData(DataMatrix):
     def cross(self, side: Literal["W", "H"], F: Any, out: Any = None) -> Any:
         """The cross product that an update of ``side`` needs."""
         if side == self.long:
-            return Factor([self._rows(len(S), Crossed(S.copy())) for S in F])
+            return Factor([self._crossed(S.copy()) for S in F])
         product = F.crosses()
         if out is None:
             return product
@@ -225,7 +224,7 @@ class DaskData(DataMatrix):
         return self._residuals([self._solved(S) for S in shorts], shorts)
 
     def _residuals(self, rows: list[Rows], shorts: list[np.ndarray]) -> list[float]:
-        reduction = Residuals(tuple(one.number for one in rows), shorts)
+        reduction = self.residuals(tuple(one.number for one in rows), shorts)
         residuals: list[float] = self.evaluate((), reduction, through=rows)[0].tolist()
         return residuals
 
@@ -269,8 +268,11 @@ class DaskData(DataMatrix):
         l2 = self._l2 * self.unit * self.unit
         l1 = self._l1 * self.unit * self.unit * self.unit
         solve = partial(penalised_weights, l1=l1, l2=l2)
-        rows = lazy_weights(self.X, short, self.dtype, self.long == "H", self._lengths, solve).T
+        rows = self._lazy_weights(short, solve).T
         return (rows, short) if self.long == "W" else (short, rows)
+
+    def _lazy_weights(self, short: np.ndarray, solve: Solve) -> Any:
+        return lazy_weights(self.X, short, self.dtype, self.long == "H", self._lengths, solve)
 
     def read_only_factors(self, Wt: Any, H: Any) -> tuple[Any, Any]:
         """Factors of X: the short one read-only, the long one lazy."""
@@ -321,7 +323,7 @@ class DaskData(DataMatrix):
         check = check or (lambda: None)
         check()
         short = self._short_vectors(r, check).astype(self.dtype)
-        product = self._rows(r, Crossed(short))
+        product = self._crossed(short)
         check()
         R = self.evaluate([product], Triangle((product.number,)))[0]
         _, s, Yt = np.linalg.svd(R)
@@ -353,14 +355,29 @@ class DaskData(DataMatrix):
         """Leading eigenvectors of XᵀX as rows."""
         if self.n_short > _GRAM_SIDE:
             return right_singular_vectors(self._squared, self.n_short, self.dtype, r, check=check)
-        G = self.evaluate((), ColumnGram())[0]
+        G = self._column_gram()
         return np.ascontiguousarray(eigh(G, driver="evd")[1][:, : -r - 1 : -1].T)
 
     def _squared(self, rows: np.ndarray) -> np.ndarray:
         """XᵀX times vectors, which are rows here, in one pass."""
-        product = self._rows(len(rows), Crossed(rows.astype(self.dtype)))
-        squared: np.ndarray = self.evaluate((), Crosses((product.number,)), through=[product])[0]
+        product = self._crossed(rows.astype(self.dtype))
+        squared: np.ndarray = self._crosses([product])
         return squared
+
+    def _crossed(self, short: np.ndarray) -> Rows:
+        """The cross product of X with a short factor."""
+        return self._rows(len(short), Crossed(short))
+
+    def _crosses(self, rows: Sequence[Rows]) -> np.ndarray:
+        """Cross products of X with rows, one after the other, which are not kept."""
+        reduction = Crosses(tuple(one.number for one in rows))
+        product: np.ndarray = self.evaluate((), reduction, through=rows)[0]
+        return product
+
+    def _column_gram(self) -> np.ndarray:
+        """XᵀX of the short side."""
+        gram: np.ndarray = self.evaluate((), ColumnGram())[0]
+        return gram
 
 
 def _padded(Yt: np.ndarray, r: int) -> np.ndarray:

@@ -19,37 +19,58 @@ from nmfmerge.machine import machine_memory
 from nmfmerge.matrices.dask.chunk_reader import REFUSE_FROM, InMemory, Source
 from nmfmerge.matrices.dask.executor import Executor, Threads, runs
 from nmfmerge.matrices.dask.matrix import DaskData
-from nmfmerge.matrices.dask.reductions import Facts
+from nmfmerge.matrices.dask.reductions import Facts, Survey
+from nmfmerge.matrices.dask.shard import PassRequest
+from nmfmerge.matrices.dask.weighted import WeightedDask, side_by_side
 from nmfmerge.matrices.scale import float_type, unit_exponent
 
 _SHARE = 0.25  # of the memory of a process that one chunk may take
 _GOOD_SIZE = 32e6  # bytes of a chunk
 
 
-def open_dask(X: Any) -> DaskData:
-    """A Dask array of real numbers as a data matrix, after a first pass over it."""
+def open_dask(X: Any, weights: Any = None, weight_unit: float = 1.0) -> DaskData:
+    """A Dask array of real numbers as a data matrix, after a first pass over it.
+
+    NaN is missing. ``weights`` from 0 to 1 are a Dask array of the shape of X, which is NaN where
+    they are zero; those of the user are these times ``weight_unit``.
+    """
     X, by_columns = in_chunks_along_one_axis(X)
-    dtype = float_type(X.dtype)
+    dtype, weighted = float_type(X.dtype), weights is not None
     client = active_client()
-    _check_chunks(X, by_columns, _memory() if client is None else least_memory(client))
+    memory = _memory() if client is None else least_memory(client)
+    _check_chunks(X, by_columns, memory / 2 if weighted else memory)
+    chunks, on_columns = X, by_columns  # as a shard has them
+    if weighted:
+        chunks, on_columns = side_by_side(X, weights, by_columns), False
     executor: Executor
     if client is None:
         _check_memory(_memory())
-        sources = _sources(X, dtype, by_columns, _n_shards(None), lambda tasks: tasks)
+        sources = _sources(
+            chunks, dtype, on_columns, _n_shards(None), lambda tasks: tasks, weighted
+        )
         executor = Threads(sources, _memory())
     else:
         from nmfmerge.matrices.dask.cluster import Cluster, computed
 
-        persisted = computed(futures_of(X))
-        sources = _sources(X, dtype, by_columns, _n_shards(client), cloudpickle.dumps)
-        executor = Cluster(client, sources, _homes(client, X, sources), persisted)
-    data = DaskData(X, dtype, by_columns, executor, [source.chunks for source in sources])
+        persisted = computed(futures_of(chunks))
+        sources = _sources(
+            chunks, dtype, on_columns, _n_shards(client), cloudpickle.dumps, weighted
+        )
+        executor = Cluster(client, sources, _homes(client, chunks, sources), persisted)
     try:
-        facts = data.survey()
+        reply = executor.deal_with([PassRequest(reductions=[Survey()])] * len(sources))
+        facts: list[Facts] = reply.answers[0]
         _check(facts, by_columns)
     except BaseException:
-        data.release()
+        executor.release()
         raise
+    missing = any(fact.weights is not None for fact in facts)
+    kind = WeightedDask if missing else DaskData
+    data = kind(X, dtype, by_columns, executor, [source.chunks for source in sources])
+    data.count(reply)
+    data.weight_unit = weight_unit
+    if isinstance(data, WeightedDask):
+        data.entry_weights = weights
     data.know(facts, unit_exponent(max(fact.high for fact in facts)))
     return data
 
@@ -156,7 +177,12 @@ def _n_shards(client: Any) -> int:
 
 
 def _sources(
-    X: Any, dtype: np.dtype, by_columns: bool, n_shards: int, pack: Callable[[dict[Any, Any]], Any]
+    X: Any,
+    dtype: np.dtype,
+    by_columns: bool,
+    n_shards: int,
+    pack: Callable[[dict[Any, Any]], Any],
+    weighted: bool = False,
 ) -> list[Source]:
     """The chunks of each shard, with their tasks as ``pack`` returns them."""
     axis = 1 if by_columns else 0
@@ -171,7 +197,7 @@ def _sources(
         tasks = dict(graph.cull(set(own)).to_dict())
         needed = set(own).union(*(task.dependencies for task in tasks.values()))
         tasks.update(dict.fromkeys(needed & in_memory, InMemory()))
-        sources.append(Source(pack(tasks), own, run.start, by_columns, n_short, dtype))
+        sources.append(Source(pack(tasks), own, run.start, by_columns, n_short, dtype, weighted))
     return sources
 
 

@@ -10,6 +10,7 @@ from nmfmerge.matrices.dask.chunk_reader import portable_size
 from nmfmerge.matrices.dask.expressions import FactorExpression, FromShort, Swept
 from nmfmerge.matrices.dask.reductions import Facts
 from nmfmerge.matrices.dask.spans import Span
+from nmfmerge.matrices.dask.weighted_block import WeightedBlock, entries, observed_sums
 from nmfmerge.matrices.dense import DenseData
 from nmfmerge.matrices.scale import unit_exponent
 from nmfmerge.matrices.sparse import SparseData
@@ -175,27 +176,35 @@ class Part:
         """Check that the values can be factorized, and measure their size."""
         matrix = self.matrix
         X = matrix.X
-        values = X.data if isinstance(matrix, SparseData) else X
-        low, high = (values.min(), values.max()) if values.size else (0.0, 0.0)
         is_sparse = isinstance(matrix, SparseData)
+        values = X.data if is_sparse else entries(matrix)[0]
+        low, high = (values.min(), values.max()) if values.size else (0.0, 0.0)
+        has_weights = isinstance(matrix, WeightedBlock) or (np.isnan(low) and not is_sparse)
+        if has_weights:
+            low, high = np.nanmin(values, initial=0), np.nanmax(values, initial=0)
         by_rows = X.format == "csr" if is_sparse else bool(X.flags.c_contiguous)
         size = (matrix.shape[0], portable_size(X), is_sparse, by_rows)
         known = (self.block.span.chunks.start, *size, float(low), float(high))
         if not (np.isfinite(low) and np.isfinite(high)) or low < 0:
-            return Facts(*known, 0, 0.0, 0.0, _first_wrong(X))
+            return Facts(*known, 0, 0.0, 0.0, _first_wrong(X if is_sparse else values))
         if matrix.shape[0] == 0:  # which has no mean
             return Facts(*known, 0, 0.0, 0.0, "")
         exponent = unit_exponent(float(high))
         scaled = type(matrix)(X, exponent)
+        if has_weights:
+            found = observed_sums(scaled)
+            of_weights = found.weights, found.unobserved, found.n_missing
+            return Facts(*known, exponent, found.squares, found.total, "", *of_weights)
         return Facts(*known, exponent, scaled.norm2, scaled.mean * X.shape[0] * X.shape[1], "")
 
 
 def _first_wrong(X: Any) -> str:
     """Row, column and value of the first entry that is not finite, else of the first negative."""
     values = X if isinstance(X, np.ndarray) else X.data
-    wrong = ~np.isfinite(values)
+    dense = isinstance(X, np.ndarray)
+    wrong = np.isinf(values) if dense else ~np.isfinite(values)  # NaN in an array is missing
     at = int(np.argmax(wrong if wrong.any() else values < 0))
-    if isinstance(X, np.ndarray):
+    if dense:
         i, j = np.unravel_index(at, X.shape)
     else:
         X = X.tocoo()

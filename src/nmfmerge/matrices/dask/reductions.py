@@ -147,11 +147,15 @@ class ColumnGram(Reduction):
 
     def of(self, part: "Part") -> np.ndarray:
         """XᵀX of one block."""
-        X, scale = part.matrix.X, part.matrix.scale
-        if not isinstance(part.matrix, SparseData):
+        return self.gram(part.matrix)
+
+    def gram(self, matrix: Any) -> np.ndarray:
+        """XᵀX of a matrix."""
+        X, scale = matrix.X, matrix.scale
+        if not isinstance(matrix, SparseData):
             return gram64(X.T) * scale**2
-        X = type(X)((part.matrix.values, X.indices, X.indptr), X.shape).astype(np.float64)
-        return (X.T @ X).toarray() * scale**2
+        X = type(X)((matrix.values, X.indices, X.indptr), X.shape).astype(np.float64)
+        return np.asarray((X.T @ X).toarray() * scale**2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +199,10 @@ class ElementwiseCrosses(Reduction):
 
 @dataclass(frozen=True)
 class Facts:
-    """Facts about a chunk from the first pass; squares and total are of X / 4ᵏ, k its exponent."""
+    """Facts about a chunk from the first pass; squares and total are of X / 4ᵏ, k its exponent.
+
+    Both are weighted sums over what is observed, if entries are missing or have weights.
+    """
 
     chunk: int
     n_rows: int
@@ -208,6 +215,9 @@ class Facts:
     squares: float
     total: float
     wrong: str  # where its first wrong entry is
+    weights: np.ndarray | None = None  # Σ m of each column, if entries are missing or have weights
+    unobserved: tuple[int, ...] = ()  # rows without any weight
+    n_missing: int = 0
 
 
 @dataclass(frozen=True, eq=False)

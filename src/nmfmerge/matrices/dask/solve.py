@@ -4,9 +4,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
-from nmfmerge.matrices import DataMatrix, wrap
+from nmfmerge.matrices import DataMatrix, DenseData, wrap
 from nmfmerge.matrices.dask.chunk_reader import prepared
+from nmfmerge.matrices.dask.weighted_block import WeightedBlock, weighted_data
 from nmfmerge.matrices.scale import unit_exponent
 from nmfmerge.matrices.weights import weights
 
@@ -29,6 +31,7 @@ def lazy_weights(
     by_columns: bool,
     lengths: Sequence[int] | None = None,
     solve: Solve = penalised_weights,
+    weighted: bool = False,
 ) -> Any:
     """The best nonnegative long factor for a short one (r × the short side), as a Dask array.
 
@@ -40,6 +43,8 @@ def lazy_weights(
         Of the chunks, if X does not know them.
     solve : callable
         ``matrix, short ↦ F``: the best long factor for a matrix in memory.
+    weighted : bool
+        Whether a chunk has X and then its weights, side by side.
 
     Returns
     -------
@@ -49,21 +54,38 @@ def lazy_weights(
     rows = tuple(X.chunks[0] if lengths is None else lengths)
     short = short.copy()  # what is computed later is not to change with the user's
     return X.map_blocks(
-        weights_of_chunk, short=short, solve=solve, chunks=(rows, (len(short),)), dtype=dtype,
-        meta=np.empty((0, 0), dtype), name=None,
+        weights_of_chunk, short=short, solve=solve, weighted=weighted,
+        chunks=(rows, (len(short),)), dtype=dtype, meta=np.empty((0, 0), dtype), name=None,
     )  # fmt: skip
 
 
-def weights_of_chunk(chunk: Any, short: np.ndarray, solve: Solve = penalised_weights) -> np.ndarray:
+def weights_of_chunk(
+    chunk: Any, short: np.ndarray, solve: Solve = penalised_weights, weighted: bool = False
+) -> np.ndarray:
     """The best nonnegative weights of the short factor's components in each row of a chunk."""
-    X = prepared(chunk, False, short.shape[1], short.dtype)
+    X = prepared(chunk, False, short.shape[1] * (2 if weighted else 1), short.dtype)
     if X.shape[0] == 0:
         return np.empty((0, len(short)), short.dtype)
-    values = X if isinstance(X, np.ndarray) else X.data
-    high = values.max(initial=0)
-    if not np.isfinite(high) or values.min(initial=0) < 0:
+    return solve(matrix_of_chunk(X, weighted), short)
+
+
+def matrix_of_chunk(X: Any, weighted: bool = False) -> DataMatrix:
+    """A chunk in memory as a data matrix, where all its entries can be used."""
+    values = X.data if sp.issparse(X) else X[:, : X.shape[1] // 2] if weighted else X
+    high = np.nanmax(values, initial=0)
+    has_missing = weighted or (not sp.issparse(X) and np.isnan(values).any())
+    fits = np.isfinite(high) and np.nanmin(values, initial=0) >= 0
+    if not fits or (np.isnan(values).any() and not has_missing):
         raise ValueError(
-            "X has negative, infinite or missing values in a chunk of rows; NMF needs finite "
-            "values of at least 0: drop, fill or clip them first"
+            "X has negative or infinite values in a chunk of rows, or missing ones in a sparse "
+            "chunk; NMF needs finite values of at least 0: drop, fill or clip them first"
         )
-    return solve(wrap(X, unit_exponent(float(high))), short)
+    exponent = unit_exponent(float(high))
+    if not has_missing:
+        return wrap(X, exponent)
+    data = weighted_data((WeightedBlock if weighted else DenseData)(X, exponent))
+    if len(data.weights.unobserved("W")):
+        raise ValueError(
+            "X has a row without any observed entry in a chunk of rows: drop such rows first"
+        )
+    return data

@@ -1,0 +1,81 @@
+"""Weights of the entries of a Dask array: checked in one pass over them, and divided by their unit.
+
+Input: weights in the forms that users write them, which may be a Dask array, too. Output: X with
+NaN where a weight is zero, and weights from 0 to 1 with the chunks of X.
+"""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from nmfmerge.arguments.errors import ArgumentError
+from nmfmerge.inputs import missing
+from nmfmerge.inputs.conversion import is_a
+from nmfmerge.matrices.scale import float_type
+
+
+def weighted(X: Any, weights: Any) -> tuple[Any, Any, float]:
+    """X and its weights as Dask arrays, and the unit of the weights.
+
+    There are no weights where all that are not zero are equal: then NaN in X says it all.
+    """
+    import dask.array as da
+
+    _check_chunks(X)
+    weights = weights.data if is_a(weights, "xarray", "DataArray") else weights
+    if is_a(weights, "dask", "Array"):
+        M, unit, even = _of_dask(weights, X.shape)
+    else:
+        known = missing.check_weights(weights, X.shape)
+        if sp.issparse(known.values):
+            fix = "make them a Dask array of dense chunks"
+            raise ArgumentError("weights", "is sparse, and X is a Dask array", fix=fix)
+        even = bool((known.values == 1).all(where=known.values > 0))
+        M, unit = da.from_array(known.values, chunks=-1), known.unit
+    M = da.broadcast_to(M, X.shape).rechunk(X.chunks)
+    dtype = float_type(X.dtype)
+    X = da.where(M > 0, X.astype(dtype), dtype.type(np.nan))
+    return X, None if even else M.astype(dtype), unit
+
+
+def _of_dask(weights: Any, shape: tuple[int, int]) -> tuple[Any, float, bool]:
+    """Weights divided by their unit, this, and whether all that are not zero are equal."""
+    import dask
+    import dask.array as da
+
+    missing.check_weights_shape(weights, shape)
+    least = da.where(weights > 0, weights, np.inf).min()
+    parts = (da.isfinite(weights).all(), weights.min(), weights.max(), least)
+    finite, low, high, least = (number.item() for number in dask.compute(*parts))
+    unit = missing.unit_of_weights(finite, low, high, least == high)
+    return weights / unit, unit, least == high
+
+
+def _check_chunks(X: Any) -> None:
+    """Refuse an X that weights cannot be laid beside."""
+    if np.isnan(X.shape).any():
+        raise ArgumentError(
+            "weights",
+            "cannot be used where Dask does not know the size of the chunks of X",
+            fix="call X.compute_chunk_sizes() first",
+        )
+    if sp.issparse(X._meta) or hasattr(X._meta, "to_scipy_sparse"):
+        raise ArgumentError(
+            "weights",
+            "cannot be used for a Dask array of sparse chunks",
+            fix="make chunks dense with {X}.map_blocks(lambda chunk: chunk.toarray())",
+            X="X",
+        )
+
+
+def imputed(X: Any, W: Any, H: Any, weights: Any = None) -> Any:
+    """X, a Dask array, with WH where an entry is missing or has the weight zero."""
+    import dask.array as da
+
+    if weights is not None:
+        X = weighted(X, weights)[0]
+    axis = int(X.numblocks[1] > 1)  # along which the chunks are
+    chunks = tuple(X.chunks[i] if i == axis else -1 for i in (0, 1))
+    W, H = da.asarray(W).rechunk((chunks[0], -1)), da.asarray(H).rechunk((-1, chunks[1]))
+    return da.where(da.isnan(X), (W @ H).rechunk(X.chunks), X)
