@@ -1,4 +1,4 @@
-"""The option for weights of the entries, of `fit` and `path`."""
+"""The option for weights of the entries, of `fit`, `path` and `consensus`."""
 
 import argparse
 from pathlib import Path

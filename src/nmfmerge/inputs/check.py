@@ -156,11 +156,22 @@ def check_observed(data: DataMatrix, lines: tuple[str, ...] = ("row", "column"))
         return
     sides: dict[str, Side] = {"row": "W", "column": "H"}
     for line in lines:
-        side = sides[line]
-        ones = np.ones((1, 1, data.shape[1 if side == "W" else 0]), data.dtype)
-        empty = np.flatnonzero(data.weights.cross(side, ones)[0, 0] <= 0)
+        empty = unobserved(data, sides[line])
         if len(empty):
             raise refusals.unobserved(line, empty)
+
+
+def unobserved(data: DataMatrix, side: Side) -> np.ndarray:
+    """Rows, for "W", or columns, for "H", of data with weights that have no observation."""
+    ones = np.ones((1, 1, data.shape[1 if side == "W" else 0]), data.dtype)
+    return np.flatnonzero(data.weights.cross(side, ones)[0, 0] <= 0)
+
+
+def placed(data: DataMatrix, device: Any) -> DataMatrix:
+    """Data that were checked in memory, on a device; None and "cpu" leave them there."""
+    if device is None or tensors.is_host(device):
+        return data
+    return _moved(data.in_full(), data, device, False)
 
 
 def check_loss_fits(loss: Any, data: DataMatrix | type[DataMatrix]) -> None:

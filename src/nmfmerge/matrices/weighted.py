@@ -253,11 +253,23 @@ class WeightedData(DataMatrix):
         parts = self.plain.digest(), self.weights.U.digest(), self.weights.complement
         return digest(f"weighted {self.weight_unit} {parts}", [])
 
-    def half(self, axis: int, first: int) -> "WeightedData":
-        """Every other row (axis 0) or column (axis 1), with their weights."""
-        parts = (slice(first, None, 2), slice(None))[:: 1 if axis == 0 else -1]
-        X, U = (sp.csr_array(A[parts]) if sp.issparse(A) else np.ascontiguousarray(A[parts])
-                for A in (self.X, self.weights.U.X))  # fmt: skip
+    def with_values(self, X: Any) -> "WeightedData":
+        """Other values in the place of X, zero where it is missing."""
+        exponent = unit_exponent(float(X.max()))
+        return WeightedData(X, self.weights, exponent, self.weight_unit, self.n_missing)
+
+    def transposed(self) -> "WeightedData":
+        """Xᵀ, with its weights."""
+        return self._of_each(lambda A: A.T)
+
+    def part(self, axis: int, places: Any) -> "WeightedData":
+        """Some rows (axis 0) or columns (axis 1) of X, with their weights."""
+        return self._of_each(lambda A: A[places] if axis == 0 else A[:, places])
+
+    def _of_each(self, taken: Callable[[Any], Any]) -> "WeightedData":
+        """The same of X and of its weights."""
+        X, U = (sp.csr_array(A) if sp.issparse(A) else np.ascontiguousarray(A)
+                for A in map(taken, (self.X, self.weights.U.X)))  # fmt: skip
         weights = EntryWeights(U, self.weights.complement)
         return WeightedData(X, weights, unit_exponent(float(X.max())), self.weight_unit)
 
