@@ -117,7 +117,7 @@ def _on_host(X: Any, given: Mapping[str, Any], weights: Any) -> tuple[DataMatrix
     if tensors.is_tensor(matrix) and not tensors.is_host(matrix.device):
         device = matrix.device if device is None else device
         X = matrix.cpu()
-    data = check.check_X_on_host(X, "consensus", weights, given["missing"], True)
+    data = check.check_X_on_host(X, "consensus", weights, given["missing"])
     check.check_observed(data)
     return data, None if device is None or tensors.is_host(device) else device
 

@@ -271,6 +271,10 @@ class DataMatrix(ABC):
             self._keeps_svd = before
             self.forget_svd()
 
+    def completed(self, Wt: Array, H: Array) -> "DataMatrix":
+        """X with the WH of one start where it is missing; X itself where all is known."""
+        return self
+
     def in_full(self) -> Any:
         """X in full scale, as an array or a compressed matrix."""
         return self.X

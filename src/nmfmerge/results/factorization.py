@@ -297,7 +297,7 @@ class Factorization:
         array (m, n)
             A copy; entries that are not missing are those of X.
         """
-        data, factors = check_X_on_host(X, "impute", weights, missing, True), self.numpy()
+        data, factors = check_X_on_host(X, "impute", weights, missing), self.numpy()
         if data.shape != (len(factors.W), factors.H.shape[1]):
             raise ArgumentError(
                 "X",
