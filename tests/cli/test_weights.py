@@ -206,9 +206,9 @@ def test_merge_compare_and_explore_know_the_weights(
     out = command("compare", tmp_path / "out", tmp_path / "plain")[1]
     assert "careful: entries count differently in the two fits (--weights)" in out
     assert "careful" not in command("compare", tmp_path / "out", tmp_path / "out")[1]
-    code, _, err = command("explore", tmp_path / "out", "--no-browser")
+    code, _, err = command("explore", tmp_path / "out", "--no-browser", "--weights", weights_file)
     assert code == 1
-    assert "is a fit with weights" in err
+    assert f"--weights '{weights_file}' is for data" in err
     np.save(weights_file, weights + 1)
     code, _, err = command("merge", tmp_path / "out", "-r", 2)
     assert code == 1

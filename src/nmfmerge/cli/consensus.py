@@ -25,7 +25,6 @@ from nmfmerge.cli.weights import (
     add_weights,
     check_weights,
     weights_of,
-    weights_record,
     weights_words,
 )
 from nmfmerge.consensus.engine import ConsensusInterrupted
@@ -69,7 +68,6 @@ def run(given: argparse.Namespace) -> int:
     kept = {name: value for name, value in chosen.items() if value is not None}
     method = {"Each fit": "NMF-Merge" if given.merge else "NMF"}
     about = how_made(given, _options(given), kept | {"ranks": given.ranks} | method)
-    about = about.updated(weights=weights_record(given))
     unfinished = Unfinished(output)
     with unfinished.locked():
         replace = unfinished.begin(given)

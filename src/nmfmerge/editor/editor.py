@@ -130,7 +130,10 @@ class Editor:
         absent = settings.SETTINGS["missing"].check(missing)
         self._data = check.check_X_on_host(X, "Editor", weights, absent)
         check.check_observed(self._data)
-        self._entries = {"weights": weights is not None, "missing": absent}
+        self._entries = {  # of a script
+            "weights": "" if weights is None else 'np.load("weights.npy")',
+            "missing": absent,
+        }
         start = self._start(W, H, names, beta_loss)
         indices = check.check_indices("held", held, start.n_components)
         self._states = [first_state(self._data, start, indices)]
@@ -382,7 +385,8 @@ class Editor:
         *,
         X: str = 'np.load("X.npy")',
         start: str = "edits.npz",
-        weights: str = 'np.load("weights.npy")',
+        weights: str | None = None,
+        missing: str | None = None,
     ) -> str:
         """The edits as a Python program that does them again.
 
@@ -392,13 +396,16 @@ class Editor:
             How the program gets X.
         start : str
             The file that `save` writes.
-        weights : str
-            How the program gets the weights, if the editor was given some.
+        weights : str, optional
+            How the program gets the weights; from weights.npy, if the editor was given some.
+        missing : {"nan", "zeros"}, optional
+            Which entries are missing; by default as the editor was given it.
         """
         first = self._states[0]
-        named: dict[str, str] = {"weights": weights} if self._entries["weights"] else {}
-        if self._entries["missing"] != "nan":
-            named["missing"] = repr(self._entries["missing"])
+        weights = weights or self._entries["weights"]
+        missing = missing or self._entries["missing"]
+        named = {"weights": weights} if weights else {}
+        named |= {"missing": repr(missing)} if missing != "nan" else {}
         return script(
             self.edits, X, start, first.result.names, first.held_indices, self._data.shape,
             first.result.loss, named,
