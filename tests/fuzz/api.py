@@ -68,7 +68,8 @@ WEIGHTS = {
 REFUSALS_OF_UNEVEN = (
     "no observed entry", "missing values", "weights is zero everywhere", "does not minimise"
 )  # fmt: skip
-LOSING_DIGITS = ("outlier", "widest range")  # Σ x is far above the divergence
+# Sums under Kullback–Leibler are far above the divergence, or have few digits themselves.
+LOSING_DIGITS = ("outlier", "widest range", "denormal")
 BAD_VALUES = ("infinity", "negative")
 
 KINDS = {
@@ -196,7 +197,7 @@ def _draw(seed, i):
     if kind in ("float16", "float32", "csr float32"):
         bad = bool(np.isinf(X.data if sp.issparse(X) else X).any())  # a tiny −1 becomes −0
     weights, uneven = "none", values in ("nan", "holes")
-    if not (bad_kind or values in BAD_VALUES):
+    if not (bad or bad_kind or values in BAD_VALUES):
         if values not in LOSING_DIGITS:
             options["beta_loss"] = str(rng.choice(["frobenius", "frobenius", "kullback-leibler"]))
         if rng.random() < 0.3:
