@@ -68,8 +68,9 @@ WEIGHTS = {
 REFUSALS_OF_UNEVEN = (
     "no observed entry", "missing values", "weights is zero everywhere", "does not minimise"
 )  # fmt: skip
-# Sums under Kullback–Leibler are far above the divergence, or have few digits themselves.
-LOSING_DIGITS = ("outlier", "widest range", "denormal")
+# Under Kullback–Leibler sums are far above the divergence or have few digits themselves, or the
+# margins explain X, and 100 % is rounding.
+LOSING_DIGITS = ("outlier", "widest range", "denormal", "blocks", "constant")
 BAD_VALUES = ("infinity", "negative")
 
 KINDS = {
