@@ -211,7 +211,7 @@ def on_kl():
 MISSING = {
     "time": "`nmf` with a tenth of the entries missing, and of the whole data, from the same random starts. The fits "
     "end in\ndifferent optima after different numbers of iterations; errors are of the observed entries.",
-    "ratings": "Generated ratings in the shape of MovieLens 100k (943 × 1682, 1.5 % rated), r = 10: error of ratings "
+    "ratings": "Generated ratings in the shape of MovieLens 100k (943 × 1682, 6.3 % rated), r = 10: error of ratings "
     "that no fit\nhas seen, where what is not rated is missing, and where it counts as zero.",
     **missing.REAL,
 }

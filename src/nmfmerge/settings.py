@@ -277,7 +277,7 @@ SETTINGS: dict[str, Setting] = {
         Setting(
             "missing",
             Word(("nan", "zeros")),
-            _fits("nan", rank_path="nan"),
+            _fits("nan", rank_path="nan", consensus="nan"),
             "missing entries: nan, or zeros, those that sparse data do not store",
             ("--missing",),
             label="Missing entries",

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.io import mmwrite
 
-from nmfmerge import metrics, nmf, nmf_merge, rank_path
+from nmfmerge import consensus, metrics, nmf, nmf_merge, rank_path
 from nmfmerge.storage import folder
 
 
@@ -57,6 +57,19 @@ def test_a_path_with_weights_is_that_of_python(command, file, X, weights, weight
     found = folder.read(tmp_path / "out").path
     np.testing.assert_array_equal(found.fitting_errors, expected.fitting_errors)
     np.testing.assert_array_equal(found[3].W, expected[3].W)
+
+
+def test_a_consensus_with_weights_is_that_of_python(
+    command, file, X, weights, weights_file, tmp_path
+):
+    words = ["--ranks", 3, "--fits", 3, "--tol", 0.01, "--weights", weights_file]
+    code, _, err = command("consensus", file, *words, "-o", tmp_path / "out")
+    assert (code, err) == (0, "")
+    found = folder.read(tmp_path / "out")
+    expected = consensus(X, 3, weights=weights, n_fits=3, tol=0.01)
+    np.testing.assert_array_equal(found.result.H, expected[3].H)
+    assert found.about.weights["file"] == str(weights_file)
+    assert f"--weights {weights_file}" in found.about.command
 
 
 @pytest.mark.parametrize("side", ["rows", "columns", "columns, one a line"])
@@ -193,9 +206,9 @@ def test_merge_compare_and_explore_know_the_weights(
     out = command("compare", tmp_path / "out", tmp_path / "plain")[1]
     assert "careful: entries count differently in the two fits (--weights)" in out
     assert "careful" not in command("compare", tmp_path / "out", tmp_path / "out")[1]
-    code, _, err = command("explore", tmp_path / "out", "--no-browser")
+    code, _, err = command("explore", tmp_path / "out", "--no-browser", "--weights", weights_file)
     assert code == 1
-    assert "is a fit with weights" in err
+    assert f"--weights '{weights_file}' is for data" in err
     np.save(weights_file, weights + 1)
     code, _, err = command("merge", tmp_path / "out", "-r", 2)
     assert code == 1

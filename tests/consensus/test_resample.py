@@ -13,7 +13,7 @@ X = np.random.default_rng(0).poisson(3.0, (40, 30)).astype(float)
 
 def test_poisson_counts_have_the_mean_and_the_variance_of_x():
     rng = np.random.default_rng(1)
-    draws = np.stack([drawn(X, "poisson", rng) for _ in range(2000)])
+    draws = np.stack([drawn(check_X(X), "poisson", rng).X for _ in range(2000)])
     assert np.abs(draws.mean(axis=0) - X).max() < 5 * np.sqrt(X.max() / 2000)
     some = X > 0
     assert np.abs(draws.var(axis=0)[some] / X[some] - 1).max() < 0.3
@@ -23,7 +23,7 @@ def test_poisson_counts_have_the_mean_and_the_variance_of_x():
 
 @pytest.mark.parametrize(("kind", "shape"), [("rows", (36, 30)), ("columns", (40, 27))])
 def test_nine_tenths_are_drawn_in_their_order(kind, shape):
-    part = drawn(X, kind, np.random.default_rng(2))
+    part = drawn(check_X(X), kind, np.random.default_rng(2)).X
     assert part.shape == shape
     lines, all_lines = (part, X) if kind == "rows" else (part.T, X.T)
     places = [np.flatnonzero((all_lines == line).all(axis=1))[0] for line in lines]

@@ -177,7 +177,7 @@ def test_recovered_features_are_shown_as_they_would_be_added(session):
 def test_work_can_be_cancelled_and_a_second_one_waits(data, monkeypatch):
     began, go_on = threading.Event(), threading.Event()
 
-    def slow(X, n_max, *, beta_loss, callback):
+    def slow(X, n_max, *, callback, **given):
         began.set()
         assert go_on.wait(10)
         assert callback(

@@ -1,4 +1,6 @@
-"""The API with matrices of every kind, shape and range, every solver, start and limit.
+"""The API with matrices of every kind, shape and range, every solver, loss, start and limit.
+
+Some have missing values or weights.
 
 A call must give a valid result, or refuse its input by a ValueError or TypeError with a message;
 the same call must give the same bits again, and leave its input as it was.
@@ -49,10 +51,26 @@ VALUES = {
     "blocks": lambda rng, m, n: np.where(np.arange(m)[:, None] < m / 2, 2.0, 1.0) + np.zeros(n),
     "negative zero": lambda rng, m, n: np.where(rng.random((m, n)) < 0.5, -0.0, 1.0),
     "nan": lambda rng, m, n: _with(rng, m, n, np.nan),
+    "holes": lambda rng, m, n: _holes(rng, m, n),
     "infinity": lambda rng, m, n: _with(rng, m, n, np.inf),
     "negative": lambda rng, m, n: _with(rng, m, n, -1e-300),
 }
-REFUSALS_OF_MISSING = ("no observed entry", "missing values")  # not all can leave them out
+WEIGHTS = {
+    "none": lambda rng, m, n: None,
+    "some": lambda rng, m, n: rng.random((m, n)) * (rng.random((m, n)) < 0.8),
+    "zero or one": lambda rng, m, n: rng.random((m, n)) < 0.7,
+    "equal": lambda rng, m, n: np.full((m, n), rng.choice([1.0, 3.0, 1e-200, 1e200])),
+    "of rows": lambda rng, m, n: 0.1 + rng.random((m, 1)),
+    "of columns": lambda rng, m, n: rng.integers(0, 3, (1, n)),
+    "wide range": lambda rng, m, n: 10.0 ** rng.uniform(-6, 6, (m, n)),
+    "sparse": lambda rng, m, n: sp.csc_array(rng.random((m, n)) * (rng.random((m, n)) < 0.4)),
+}
+REFUSALS_OF_UNEVEN = (
+    "no observed entry", "missing values", "weights is zero everywhere", "does not minimise"
+)  # fmt: skip
+# Under Kullback–Leibler sums are far above the divergence or have few digits themselves, or the
+# margins explain X, and 100 % is rounding.
+LOSING_DIGITS = ("outlier", "widest range", "denormal", "blocks", "constant")
 BAD_VALUES = ("infinity", "negative")
 
 KINDS = {
@@ -115,9 +133,10 @@ def fuzz(cases, seed):
 def describe(seed, i):
     """The words of a case."""
     case = _draw(seed, i)
-    return {name: value for name, value in case.items() if name not in ("X", "rng")} | {
-        "shape": np.shape(case["X"])
-    }
+    options = {name: value for name, value in case["options"].items() if name != "weights"}
+    return {name: value for name, value in case.items() if name != "X"} | {
+        "shape": np.shape(case["X"]), "options": options
+    }  # fmt: skip
 
 
 def run_case(seed, i):
@@ -134,7 +153,7 @@ def run_case(seed, i):
             refusal = error
     if refusal is not None:
         why = str(refusal)
-        missing = case["values"] == "nan" and any(word in why for word in REFUSALS_OF_MISSING)
+        missing = case["uneven"] and any(word in why for word in REFUSALS_OF_UNEVEN)
         if not (case["bad"] or missing or case["r"] > min(np.shape(X))):
             raise AssertionError("refused") from refusal
         assert len(str(refusal)) > 15, f"says nothing: {refusal!r}"
@@ -178,26 +197,44 @@ def _draw(seed, i):
     bad = (bad_kind and not plain) or (values in BAD_VALUES and not hidden)
     if kind in ("float16", "float32", "csr float32"):
         bad = bool(np.isinf(X.data if sp.issparse(X) else X).any())  # a tiny −1 becomes −0
+    weights, uneven = "none", values in ("nan", "holes")
+    if not (bad or bad_kind or values in BAD_VALUES):
+        if values not in LOSING_DIGITS:
+            options["beta_loss"] = str(rng.choice(["frobenius", "frobenius", "kullback-leibler"]))
+        if rng.random() < 0.3:
+            weights = str(rng.choice(list(WEIGHTS)))
+            options["weights"] = WEIGHTS[weights](rng, int(m), int(n))
+        if sp.issparse(X) and rng.random() < 0.2:
+            options["missing"] = "zeros"
+        uneven |= len(options.keys() & {"weights", "missing"}) > 0
+        uneven |= options.get("beta_loss") == "kullback-leibler"
+        if uneven and rng.random() < 0.9:
+            options["solver"] = str(rng.choice(["accelerated", "mu"]))
     return {"X": X, "values": values, "kind": kind, "call": call, "r": r, "options": options,
-            "bad": bad}  # fmt: skip
+            "weights": weights, "uneven": uneven, "bad": bad}  # fmt: skip
+
+
+def _objective(options):
+    """The options that metrics and single steps take, too."""
+    return {name: options[name] for name in ("weights", "missing", "beta_loss") if name in options}
 
 
 def _steps(X, r, **options):
     """The single steps one after another: fit, recover, merge, transform."""
-    start = nmf(X, r, **options)
+    start, own = nmf(X, r, **options), _objective(options)
     room = min(start.W.shape[0], start.H.shape[1]) - r
     W, H = start.W, start.H
     if room > 0:
-        W, H, _ = recover_components(X, W, H, min(room, 3))
-    W, H, tree = merge_components(W, H, r)
+        W, H, _ = recover_components(X, W, H, min(room, 3), **own)
+    W, H, tree = merge_components(W, H, r, beta_loss=start.loss)
     assert tree.n_components == r
-    return transform(X, H), H, np.array(metrics.kkt_residual(X, W, H))
+    return transform(X, H, **own), H, np.array(metrics.kkt_residual(X, W, H, **own))
 
 
 def _fit(function):
     def call(X, r, **options):
         result = function(X, r, **options)
-        expected = metrics.fitting_error(X, result.W, result.H)
+        expected = metrics.fitting_error(X, result.W, result.H, **_objective(options))
         np.testing.assert_allclose(result.fitting_error, expected, rtol=1e-5, atol=1e-9)
         _check_starts(result, options["n_init"])
         return result.W, result.H, np.array(result.fitting_error)
@@ -221,9 +258,10 @@ def _check_starts(result, n_init):
 
 
 def _estimator(X, r, **options):
+    weights = {"weights": options.pop("weights", None)}
     model = NMFMerge(r, **options)
-    W = model.fit_transform(X)
-    np.testing.assert_array_equal(model.transform(X), W)
+    W = model.fit_transform(X, **weights)
+    np.testing.assert_array_equal(model.transform(X, **weights), W)
     return W, model.components_, np.array(model.reconstruction_err_)
 
 
@@ -245,7 +283,8 @@ def _held(X, r, **options):
 def _edited(X, r, **options):
     """Edits of every kind; previews tell what they do, and as many undos lead back."""
     start = nmf(X, r, **options)
-    editor = Editor(X, start, max_iter=options["max_iter"], solver=options["solver"])
+    keep = ("weights", "missing", "max_iter", "solver")
+    editor = Editor(X, start, **{name: options[name] for name in keep if name in options})
     rng = np.random.default_rng(options["random_state"])
     for _ in range(4):
         r_now = editor.n_components
@@ -268,9 +307,10 @@ def _edited(X, r, **options):
 
 def _path(X, r, **options):
     """A few ranks up to r: the error never rises with rank, the assessed rank is among them."""
-    keep = ("solver", "tol", "max_iter", "random_state")
-    path = rank_path(X, r, max(1, r - 4), **{name: options[name] for name in keep})
-    assert (np.diff(path.fitting_errors) <= 0).all(), path.fitting_errors
+    keep = {name: options[name] for name in ("solver", "tol", "max_iter", "random_state")}
+    path = rank_path(X, r, max(1, r - 4), **keep, **_objective(options))
+    errors = path.fitting_errors  # infinite where margins explain X, and the fit does not yet
+    assert (errors[1:] <= errors[:-1]).all(), errors
     assert path.assess().rank in (None, *path)
     return path[r].W, path[r].H, path.fitting_errors, path.penalties
 
@@ -345,6 +385,14 @@ def _outlier(rng, m, n):
 def _with(rng, m, n, value):
     A = rng.random((m, n))
     A[rng.integers(m), rng.integers(n)] = value
+    return A
+
+
+def _holes(rng, m, n):
+    """Some share of the entries is missing; each line has one, where that can be."""
+    A = np.where(rng.random((m, n)) < 0.9 * rng.random(), np.nan, rng.random((m, n)))
+    lines = np.arange(max(m, n))
+    A[lines % m, lines % n] = rng.random(len(lines))
     return A
 
 

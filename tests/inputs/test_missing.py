@@ -155,3 +155,10 @@ def test_entries_without_weight_may_be_anything():
         for weights in (OBSERVED, sp.csr_array(OBSERVED * 2.0)):
             known, _ = parts(check_X(given, weights=weights))
             np.testing.assert_array_equal(known, np.where(OBSERVED, X, 0))
+
+
+@pytest.mark.parametrize("weights", [np.ones((4, 3)), sp.csr_array(np.eye(4, 3))])
+def test_a_sparse_matrix_that_stores_nothing_has_no_observation(weights):
+    nothing = sp.csr_array((4, 3))
+    with pytest.raises(ValueError, match="no observed entry in row 0"):
+        nmf(nothing, 2, weights=weights, missing="zeros")

@@ -175,3 +175,10 @@ def test_triplets_of_names_leave_files_beside_alone(tmp_path):
     data = read(tmp_path / "words.csv", triplets=True)
     assert data.rows.values.tolist() == ["tea", "cup"]
     assert data.description == ""
+
+
+@pytest.mark.parametrize("cell", ["NA", "nan", ""])
+def test_words_for_nothing_are_missing_and_absent_lines_are_zeros(tmp_path, cell):
+    (tmp_path / "t.csv").write_text(f"row,column,value\nx,a,1\nx,b,{cell}\ny,a,2\n")
+    X = read(tmp_path / "t.csv", triplets=True).X
+    np.testing.assert_array_equal(X.toarray(), [[1, np.nan], [2, 0]])

@@ -237,3 +237,14 @@ def test_where_much_of_a_line_is_missing_sweeps_go_line_by_line():
     assert not check_X(holes).weights.few_missing
     holes[0, 0] = X[0, 0]
     assert check_X(holes).weights.few_missing
+
+
+@pytest.mark.parametrize("form", [np.array, sp.csr_array])
+def test_numbers_near_the_end_of_their_range_lose_no_digits_to_weights(form):
+    rng = np.random.default_rng(4)
+    X, weights = rng.integers(0, 2**12, (9, 7)) * 1.0, rng.random((9, 7))
+    tiny = check_X(form(np.ldexp(X, -1070)), weights=weights)  # of denormal numbers
+    plain = check_X(form(X), weights=weights)
+    F = rng.random((1, 2, 7))
+    np.testing.assert_array_equal(tiny.cross("W", F), plain.cross("W", F))
+    assert tiny.norm2 == plain.norm2

@@ -5,9 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from nmfmerge import (
-    Editor,
     NMFMerge,
-    consensus,
     nmf,
     nmf_merge,
     rank_path,
@@ -218,13 +216,6 @@ def test_a_row_may_have_an_entry_that_no_other_row_has():
     np.testing.assert_allclose(alone, transform(HOLES, H)[5:6], rtol=1e-10)
     with pytest.raises(ValueError, match="X has no observed entry in row 0"):
         transform(np.full((1, 30), np.nan), H)
-
-
-@pytest.mark.parametrize("user", [Editor, consensus], ids=["Editor", "consensus"])
-def test_what_needs_all_entries_says_so(user):
-    given = (HOLES, *START) if user is Editor else (HOLES, [2, 3])
-    with pytest.raises(ValueError, match=r"X has missing values, which .* does not support"):
-        user(*given)
 
 
 def test_scores_of_dask_arrays_with_missing_values_need_the_squared_error():

@@ -20,7 +20,7 @@ from nmfmerge.results.about import About
 from nmfmerge.results.factorization import Factorization
 from nmfmerge.solvers.progress import ProgressBar
 from nmfmerge.storage.folder import Fit
-from nmfmerge.storage.provenance import digest, now, versions
+from nmfmerge.storage.provenance import digest, now, versions, weights_record
 from nmfmerge.storage.thinned import thinned
 
 OK, NOT_CONVERGED = 0, 3
@@ -75,6 +75,7 @@ def how_made(
         reading=reading_options(given),
         versions=versions(),
         date=now(),
+        weights=weights_record(getattr(given, "weights", None)),
     )
     if whole:
         return about.updated(data_sha256=digest(given.file))

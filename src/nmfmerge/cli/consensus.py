@@ -21,6 +21,12 @@ from nmfmerge.cli.messages import in_options
 from nmfmerge.cli.progress import consensus_bar
 from nmfmerge.cli.settings import add_settings, chosen_settings, loss_of, setting_words
 from nmfmerge.cli.unfinished import Unfinished, add_resume
+from nmfmerge.cli.weights import (
+    add_weights,
+    check_weights,
+    weights_of,
+    weights_words,
+)
 from nmfmerge.consensus.engine import ConsensusInterrupted
 from nmfmerge.consensus.start import consensus
 from nmfmerge.datasets.base import Dataset
@@ -47,12 +53,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_output(parser, "output folder (default: FILE.consensus in the current folder)")
     parser.add_argument("--no-report", action="store_true", help="write no report and no figures")
     add_tables(parser)
+    add_weights(parser)
     add_reading(parser)
 
 
 def run(given: argparse.Namespace) -> int:
     """Find the consensus, write it, and print what it says."""
     output = given.output or Path(f"{given.file.name}.consensus")
+    check_weights(given)
     chosen = chosen_settings(given, "consensus")
     chosen["ranks"] = SETTINGS["ranks"].check(given.ranks)
     if given.rank is not None and given.rank not in chosen["ranks"]:
@@ -90,13 +98,15 @@ def _consensus(
     bar: ProgressBar,
 ) -> Consensus:
     bar.enter("compiling")
-    warm_up(given.solver, data, loss_of(given))
+    weights = weights_of(given, data)
+    warm_up(given.solver, data, loss_of(given), weights is not None)
     try:
         with unfinished.continued(), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             return consensus(
-                data, **chosen, merge=given.merge, checkpoint=unfinished.checkpoint, callback=bar
-            )
+                data, weights=weights, **chosen, merge=given.merge,
+                checkpoint=unfinished.checkpoint, callback=bar,
+            )  # fmt: skip
     finally:
         for warning in caught:
             bar.write(f"nmfmerge: {in_options(warning.message)}")
@@ -143,4 +153,4 @@ def _options(given: argparse.Namespace) -> list[str]:
     words = setting_words(chosen_settings(given, "consensus"), "consensus")
     words += ["--merge"] * given.merge
     words += [] if given.rank is None else ["-r", str(given.rank)]
-    return words + export_words(given)
+    return words + weights_words(given) + export_words(given)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from nmfmerge.cli.common import OK, add_reading, print_outcome, reading_options
 from nmfmerge.cli.settings import add_settings
+from nmfmerge.cli.weights import add_weights, check_weights
 from nmfmerge.explore import explore
 from nmfmerge.io.errors import library
 
@@ -28,14 +29,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-browser", action="store_true", help="print the address without opening a browser"
     )
+    add_weights(parser)
     add_reading(parser)
-    add_settings(parser, "nmf", ["n_jobs"])
+    add_settings(parser, "nmf", ["missing", "n_jobs"])
 
 
 def run(given: argparse.Namespace) -> int:
     """Serve the page until Ctrl-C."""
     library("bokeh", "the page", "Bokeh", "explore", doing="opening")
-    explorer = explore(given.path, n_max=given.n_max, port=given.port, **reading_options(given))
+    check_weights(given)
+    explorer = explore(
+        given.path, weights=given.weights, missing=given.missing, n_max=given.n_max,
+        port=given.port, **reading_options(given),
+    )  # fmt: skip
     try:
         print_outcome(
             given, {"address": explorer.address},

@@ -52,7 +52,6 @@ from nmfmerge.cli.weights import (
     add_weights,
     check_weights,
     weights_of,
-    weights_record,
     weights_words,
 )
 from nmfmerge.datasets.base import Dataset
@@ -108,7 +107,6 @@ def run(given: argparse.Namespace) -> int:
     chosen = chosen_settings(given, "nmf_merge")
     words = setting_words(chosen, "nmf_merge") + export_words(given) + streaming_words(given)
     about = how_made(given, words + weights_words(given), chosen, whole=not streams(given))
-    about = about.updated(weights=weights_record(given))
     unfinished = Unfinished(output)
     if not unfinished.exists() and (fit := _earlier_fit(given, output, about)):
         return _print_finished(given, output, fit)

@@ -31,7 +31,6 @@ from nmfmerge.cli.weights import (
     add_weights,
     check_weights,
     weights_of,
-    weights_record,
     weights_words,
 )
 from nmfmerge.datasets.base import Dataset
@@ -69,7 +68,6 @@ def run(given: argparse.Namespace) -> int:
     output = given.output or Path(f"{given.file.name}.path")
     check_weights(given)
     about = how_made(given, _options(given), chosen_settings(given, "rank_path"))
-    about = about.updated(weights=weights_record(given))
     check_output(output, given.force, ANOTHER_FOLDER)
     if given.rank is not None and not given.n_min <= given.rank <= given.n_max:
         raise ValueError(

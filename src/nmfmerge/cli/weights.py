@@ -1,4 +1,4 @@
-"""The option for weights of the entries, of `fit` and `path`."""
+"""The option for weights of the entries, of the commands that fit."""
 
 import argparse
 from pathlib import Path
@@ -7,7 +7,6 @@ from typing import Any
 from nmfmerge.cli.common import reading_options
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.io.weights import check_weights_options, read_weights
-from nmfmerge.storage.provenance import digest
 
 
 def add_weights(parser: argparse.ArgumentParser) -> None:
@@ -39,13 +38,6 @@ def weights_of(given: argparse.Namespace, data: Dataset) -> Any:
     if given.weights is None:
         return None
     return read_weights(given.weights, data, given.file, reading_options(given))
-
-
-def weights_record(given: argparse.Namespace) -> dict[str, str] | None:
-    """The file of the weights and its hash, for `About`."""
-    if given.weights is None:
-        return None
-    return {"file": str(given.weights.resolve()), "sha256": digest(given.weights)}
 
 
 def weights_words(given: argparse.Namespace) -> list[str]:

@@ -41,11 +41,13 @@ class ConsensusInterrupted(Interrupted):
         return type(self), (self.consensus,)
 
 
-def run(X: Any, given: Mapping[str, Any]) -> Consensus:
+def run(X: Any, given: Mapping[str, Any], weights: Any = None) -> Consensus:
     """The consensus, from checked settings."""
     loss, limits = LOSSES[given["beta_loss"]], Limits.of(given)
-    solver, device = solver_of(given["solver"], loss), given["device"]
-    data, device = _on_host(X, device)
+    solver_of(given["solver"], loss)  # before X is looked at
+    data, device = _on_host(X, given, weights)
+    loss = loss.of(data)
+    solver = solver_of(given["solver"], loss)
     check.check_loss_fits(loss, data)
     check_solver_fits(solver, loss, data)
     side = _side(given["resample"], given["side"])
@@ -109,13 +111,14 @@ def _summarised(
     return Consensus(results, given["resample"], given["merge"], status, limits.elapsed())
 
 
-def _on_host(X: Any, device: Any) -> tuple[DataMatrix, Any]:
+def _on_host(X: Any, given: Mapping[str, Any], weights: Any) -> tuple[DataMatrix, Any]:
     """X in memory, and the device of the fits: None for the CPU."""
-    matrix = matrix_of(X)
+    matrix, device = matrix_of(X), given["device"]
     if tensors.is_tensor(matrix) and not tensors.is_host(matrix.device):
         device = matrix.device if device is None else device
         X = matrix.cpu()
-    data = check.check_X_on_host(X, "consensus")
+    data = check.check_X_on_host(X, "consensus", weights, given["missing"])
+    check.check_observed(data)
     return data, None if device is None or tensors.is_host(device) else device
 
 

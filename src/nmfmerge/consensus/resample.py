@@ -1,6 +1,7 @@
 """Data drawn from X, for one fit each: Poisson counts around X, or a part of its rows or columns.
 
 Input: X in memory and the number of a fit. Output: a data matrix, the same for the same number.
+Entries keep their weights, and what is missing stays missing.
 """
 
 from threading import Lock
@@ -11,7 +12,7 @@ import scipy.sparse as sp
 
 from nmfmerge.arguments.errors import ArgumentError
 from nmfmerge.inputs import check
-from nmfmerge.matrices import DataMatrix, DenseData, SparseData
+from nmfmerge.matrices import DataMatrix
 
 KINDS = ("poisson", "rows", "columns")
 DRAWN = 0.9  # of the rows or columns
@@ -24,8 +25,8 @@ class Resampler:
 
     Parameters
     ----------
-    data : DenseData or SparseData
-        X.
+    data : DataMatrix
+        X in memory.
     kind : {None, "poisson", "rows", "columns"}
         How data are drawn; with None every fit has X itself.
     seed : int
@@ -41,14 +42,14 @@ class Resampler:
     ) -> None:
         self._kind, self._seed, self._device, self._n_kept = kind, seed, device, n_kept
         self.on_device = device is not None
-        self._X = values_of(data)
+        self._data = data
         self._kept: dict[int, DataMatrix] = {}
         self._lock = Lock()
         self.whole: DataMatrix | None = None  # X itself, where all fits share it
         if kind is None:
-            self.whole = data if device is None else check.check_X(self._X, device)
+            self.whole = check.placed(data, device)
         elif kind == "poisson":
-            _check_counts(self._X)
+            _check_counts(data.in_full())
 
     def matrix(self, fit: int) -> DataMatrix:
         """The data of one fit."""
@@ -58,7 +59,7 @@ class Resampler:
             known = self._kept.get(fit)
         if known is None:  # two threads may both make it; the result is the same
             rng = np.random.default_rng(np.random.SeedSequence(self._seed, spawn_key=(fit,)))
-            known = check.check_X(drawn(self._X, self._kind, rng), self._device)
+            known = check.placed(drawn(self._data, self._kind, rng), self._device)
             with self._lock:
                 self._kept[fit] = known
                 while len(self._kept) > self._n_kept:
@@ -66,23 +67,21 @@ class Resampler:
         return known
 
 
-def values_of(data: DataMatrix) -> Any:
-    """X of a data matrix in memory, in full scale: an array, or a compressed matrix."""
-    if isinstance(data, SparseData):
-        return data.X  # only its values are scaled
-    assert isinstance(data, DenseData)
-    factor = data.scale * data.unit**2
-    return data.X if factor == 1 else data.X * data.X.dtype.type(factor)
-
-
-def drawn(X: Any, kind: str | None, rng: np.random.Generator) -> Any:
+def drawn(data: DataMatrix, kind: str | None, rng: np.random.Generator) -> DataMatrix:
     """One draw from X, of the same kind and precision."""
     if kind == "poisson":
-        return _poisson(X, rng)
+        return data.with_values(_poisson(data.in_full(), rng, data.weights is None))
     axis = 0 if kind == "rows" else 1
-    kept = np.sort(rng.choice(X.shape[axis], n_drawn(X.shape[axis]), replace=False))
-    part = X[kept] if axis == 0 else X[:, kept]
-    return part if sp.issparse(X) else np.ascontiguousarray(part)
+    order = rng.choice(data.shape[axis], n_drawn(data.shape[axis]), replace=False)
+    part = data.part(axis, np.sort(order))
+    if data.weights is None:
+        return part
+    lost = part.weights.unobserved("H" if axis == 0 else "W")
+    if not len(lost):
+        return part
+    left = np.setdiff1d(np.arange(data.shape[axis]), order)
+    needed = left[_observing(data.part(axis, left), axis, lost)]
+    return data.part(axis, np.sort(np.concatenate([order, needed])))
 
 
 def n_drawn(length: int) -> int:
@@ -90,11 +89,18 @@ def n_drawn(length: int) -> int:
     return max(1, round(DRAWN * length))
 
 
-def _poisson(X: Any, rng: np.random.Generator) -> Any:
+def _observing(rest: DataMatrix, axis: int, lost: np.ndarray) -> np.ndarray:
+    """The first line with an observation in each of the lines across that have lost all."""
+    weights = rest.part(1 - axis, lost).weights.rows(slice(None))
+    return np.unique((weights > 0).argmax(axis=axis))
+
+
+def _poisson(X: Any, rng: np.random.Generator, zeros_are_absent: bool) -> Any:
     if sp.issparse(X):
         counts = X.copy()
         counts.data = _counts(X.data, rng)
-        counts.eliminate_zeros()
+        if zeros_are_absent:
+            counts.eliminate_zeros()
         return counts
     by_rows = X if X.flags.c_contiguous else np.ascontiguousarray(X)
     return _counts(by_rows.ravel(), rng).reshape(X.shape)

@@ -13,6 +13,7 @@ def consensus(
     X: Any,
     ranks: "int | str | Iterable[int]",
     *,
+    weights: Any = None,
     n_fits: int = 100,
     resample: str | None = None,
     side: str | None = None,
@@ -20,6 +21,7 @@ def consensus(
     density_threshold: float = 0.5,
     solver: str = "accelerated",
     beta_loss: str = "frobenius",
+    missing: str = "nan",
     tol: float = 1e-4,
     max_iter: int = 10_000,
     max_time: float | None = None,
@@ -40,14 +42,17 @@ def consensus(
     Parameters
     ----------
     X : array, sparse matrix, DataFrame, Dataset or AnnData (m, n)
-        Nonnegative data in memory, dense or CSR/CSC.
+        Nonnegative data in memory, dense or CSR/CSC; NaN is missing.
     ranks : int, several int, or str
         Ranks to fit: ``range(5, 14)``, ``"5-13"`` or ``7``.
+    weights : array or sparse matrix, optional
+        Weights of the entries of X; see `nmf`.
     n_fits : int
         Number of fits at each rank, at least 2.
     resample : {"poisson", "rows", "columns"}, optional
         How the data of each fit are drawn from X: a Poisson count around each entry, or nine
         tenths of the rows or columns. By default all fits have X itself and differ in their start.
+        Rows without which a column would have no observation are in every draw, and so are columns.
     side : {"H", "W"}, optional
         The factor whose components are matched across fits; default "H", and "W" where columns
         are drawn.
@@ -60,6 +65,8 @@ def consensus(
         Algorithm of all fits; `nmf` says what they are.
     beta_loss : {"frobenius", "kullback-leibler"}
         What is minimised; see `nmf`.
+    missing : {"nan", "zeros"}
+        Which entries of X are missing; see `nmf`.
     tol : float
         Tolerance of each fit: no component moves by more than this, relatively.
     max_iter : int
@@ -114,4 +121,4 @@ def consensus(
 
     given = settings.checked("consensus", locals())
     with at_most(given["n_jobs"]):
-        return run(X, given)
+        return run(X, given, weights)

@@ -10,7 +10,6 @@ import numpy as np
 
 from nmfmerge.consensus.cluster import Clusters, cluster
 from nmfmerge.consensus.fit import Fit, Method
-from nmfmerge.consensus.resample import values_of
 from nmfmerge.inputs import check
 from nmfmerge.losses import Problem
 from nmfmerge.matrices import DataMatrix
@@ -72,7 +71,7 @@ class Summary:
             W, H = Problem(self.data, self.method.loss).weights(F), F
         else:
             if self._transposed is None:
-                self._transposed = check.check_X(values_of(self.data).T)
+                self._transposed = self.data.transposed()
             W, H = F.T, Problem(self._transposed, self.method.loss).weights(F).T
         problem = self.method.problem(self.data)
         Wt, H = check.check_fit(np.asarray(W), np.asarray(H), self.data, len(F))

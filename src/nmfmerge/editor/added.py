@@ -27,11 +27,11 @@ def added_components(
     generalized_singular_values : array (k,)
     """
     W, H, values = recover_components(data, W, H, k, hold=hold, beta_loss=loss)
+    solver = "hals" if "hals" in solvers_of(LOSSES[loss].of(data)) else "accelerated"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a few sweeps will do
         fitted = nmf(
-            data, len(H), init=(W, H), hold=range(len(H) - k), beta_loss=loss,
-            solver="hals" if "hals" in solvers_of(LOSSES[loss]) else "accelerated", tol=_TOL,
-            max_iter=_MAX_ITER,
+            data, len(H), init=(W, H), hold=range(len(H) - k), beta_loss=loss, solver=solver,
+            tol=_TOL, max_iter=_MAX_ITER,
         )  # fmt: skip
     return fitted.W, fitted.H, values

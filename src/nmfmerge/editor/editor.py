@@ -81,17 +81,21 @@ class Editor:
     Parameters
     ----------
     X : array or sparse matrix (m, n)
-        Nonnegative data.
+        Nonnegative data; NaN is missing.
     W : array (m, r), or Factorization
         The start; with a `Factorization`, H is left out.
     H : array (r, n)
         The start.
+    weights : array or sparse matrix, optional
+        Weights of the entries of X; see `nmf`.
     names : sequence of str, optional
         Names of the components; by default those of the factorization, or 1, 2, ….
     held : indices, optional
         Components that are held.
     beta_loss : {"frobenius", "kullback-leibler"}, optional
         The loss that edits are judged by; by default that of the factorization.
+    missing : {"nan", "zeros"}
+        Which entries of X are missing; see `nmf`.
     solver, tol, max_iter
         Of `polish`; see `nmfmerge.nmf`.
 
@@ -113,15 +117,23 @@ class Editor:
         W: np.ndarray | Factorization,
         H: np.ndarray | None = None,
         *,
+        weights: Any = None,
         names: Sequence[str] | None = None,
         held: Iterable[int] = (),
         beta_loss: str | None = None,
+        missing: str = "nan",
         solver: str = "accelerated",
         tol: float = 1e-4,
         max_iter: int = 10_000,
     ) -> None:
         self._settings = settings.checked("Editor", locals())
-        self._data = check.check_X_on_host(X, "Editor")
+        absent = settings.SETTINGS["missing"].check(missing)
+        self._data = check.check_X_on_host(X, "Editor", weights, absent)
+        check.check_observed(self._data)
+        self._entries = {  # of a script
+            "weights": "" if weights is None else 'np.load("weights.npy")',
+            "missing": absent,
+        }
         start = self._start(W, H, names, beta_loss)
         indices = check.check_indices("held", held, start.n_components)
         self._states = [first_state(self._data, start, indices)]
@@ -145,7 +157,7 @@ class Editor:
             given = Factorization(W, H, np.nan, np.nan, (), Status.DONE, 0.0)
         if beta_loss is not None:
             given = replace(given, loss=settings.SETTINGS["beta_loss"].check(beta_loss))
-        solver_of(self._settings["solver"], LOSSES[given.loss])
+        solver_of(self._settings["solver"], LOSSES[given.loss].of(self._data))
         if names is not None:
             given = replace(given, names=tuple(Text().check("names", name) for name in names))
         return given
@@ -351,20 +363,31 @@ class Editor:
         write(path, saved)
 
     @classmethod
-    def load(cls, file: str | PathLike[str], X: Any) -> "Editor":
+    def load(
+        cls, file: str | PathLike[str], X: Any, *, weights: Any = None, missing: str = "nan"
+    ) -> "Editor":
         """Read a start and edits, and do these again on X.
 
-        On the data and the machine that they were made on, that gives the same bits. On other data
-        of the same shape the edits are repeated, and polishes fit those data.
+        On the data and the machine that they were made on, with the same ``weights`` and
+        ``missing``, that gives the same bits. On other data of the same shape the edits are
+        repeated, and polishes fit those data.
         """
         saved = read(Path(file))
-        editor = cls(X, saved.start, held=saved.held, **saved.settings)
+        entries = {"weights": weights, "missing": missing}
+        editor = cls(X, saved.start, held=saved.held, **entries, **saved.settings)
         editor.replay(saved.edits)
         for _ in saved.edits[saved.n_done :]:
             editor.undo()
         return editor
 
-    def script(self, *, X: str = 'np.load("X.npy")', start: str = "edits.npz") -> str:
+    def script(
+        self,
+        *,
+        X: str = 'np.load("X.npy")',
+        start: str = "edits.npz",
+        weights: str | None = None,
+        missing: str | None = None,
+    ) -> str:
         """The edits as a Python program that does them again.
 
         Parameters
@@ -373,11 +396,19 @@ class Editor:
             How the program gets X.
         start : str
             The file that `save` writes.
+        weights : str, optional
+            How the program gets the weights; from weights.npy, if the editor was given some.
+        missing : {"nan", "zeros"}, optional
+            Which entries are missing; by default as the editor was given it.
         """
         first = self._states[0]
+        weights = weights or self._entries["weights"]
+        missing = missing or self._entries["missing"]
+        named = {"weights": weights} if weights else {}
+        named |= {"missing": repr(missing)} if missing != "nan" else {}
         return script(
             self.edits, X, start, first.result.names, first.held_indices, self._data.shape,
-            first.result.loss,
+            first.result.loss, named,
         )  # fmt: skip
 
     # Inside
@@ -428,7 +459,7 @@ class Editor:
 
     @property
     def _loss(self) -> Loss:
-        return LOSSES[self.result().loss]
+        return LOSSES[self.result().loss].of(self._data)
 
     def _present_previews(self) -> Previews:
         result = self.result()

@@ -1,7 +1,7 @@
 """Edits as a Python program."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from nmfmerge import settings
 from nmfmerge.editor.edits import Edit
@@ -15,10 +15,15 @@ def script(
     held: Sequence[int],
     shape: tuple[int, int],
     loss: str,
+    named: Mapping[str, str],
 ) -> str:
-    """A program that makes an editor with the start in a file, and does the edits."""
+    """A program that makes an editor with the start in a file, and does the edits.
+
+    ``named`` are further arguments of the editor, as code.
+    """
     numbered = list(names) == [str(t + 1) for t in range(len(names))]
     first = ["X", 'start["W"]', 'start["H"]']
+    first += [f"{name}={code}" for name, code in named.items()]
     first += [] if numbered else [f"names={list(names)!r}"]
     first += [f"held={list(held)!r}"] if held else []
     first += [] if loss == settings.defaults("nmf")["beta_loss"] else [f"beta_loss={loss!r}"]

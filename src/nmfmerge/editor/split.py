@@ -22,9 +22,9 @@ def split_component(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Replace one component by two that fit at least as well; the others do not change.
 
-    They start from the two leading singular pairs of X minus all other components, made
-    nonnegative as in NNDSVD. If they fit worse, the component stays, with a recovered one beside
-    it.
+    They start from the two leading singular pairs of X, completed by WH where it is missing, minus
+    all other components, made nonnegative as in NNDSVD. If they fit worse, the component stays,
+    with a recovered one beside it.
 
     Returns
     -------
@@ -37,7 +37,8 @@ def split_component(
             f"{data.shape}"
         )
     others = [t for t in range(r) if t != i]
-    pair = _leading_pair(data, W[:, others], H[others])
+    completed = data.completed(*check.check_fit(W, H, data, r))
+    pair = _leading_pair(data, completed, W[:, others], H[others])
     start = np.concatenate([W[:, others], pair[0]], axis=1), np.concatenate([H[others], pair[1]])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -51,17 +52,19 @@ def split_component(
     return W_more[:, [i, r]], H_more[[i, r]]
 
 
-def _leading_pair(data: DataMatrix, W: np.ndarray, H: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Two components from X − WH, in the scale of X."""
+def _leading_pair(
+    data: DataMatrix, X: DataMatrix, W: np.ndarray, H: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Two components from X − WH, in the scale of the data, whose missing values X has."""
     Wt, H = check.check_fit(W, H, data, len(H))
 
     def HXt(V: np.ndarray, out: np.ndarray) -> np.ndarray:
-        out = data.HXt(V, out)
+        out = X.HXt(V, out)
         out -= (V @ H.T) @ Wt
         return out
 
     def WtX(U: np.ndarray, out: np.ndarray) -> np.ndarray:
-        out = data.WtX(U, out)
+        out = X.WtX(U, out)
         out -= (U @ Wt.T) @ H
         return out
 

@@ -78,6 +78,7 @@ class State:
             names=tuple(component.name for component in components),
             axes=self.result.axes,
             loss=self.result.loss,
+            n_missing=data.n_missing,
         )
         return replace(self, result=result, held=tuple(one.held for one in components))
 
@@ -98,8 +99,9 @@ def first_state(data: DataMatrix, result: Factorization, held: list[int]) -> Sta
     names = result.names or tuple(str(t + 1) for t in range(r))
     stages = result.stages or (Stage(StageName.START, r, 0, 0.0, error, Status.DONE),)
     result = replace(
-        result, W=W, H=H, objective=objective, fitting_error=error, names=names, stages=stages
-    )
+        result, W=W, H=H, objective=objective, fitting_error=error, names=names, stages=stages,
+        n_missing=data.n_missing,
+    )  # fmt: skip
     numbers = [int(digits) for name in names if is_number(name) for digits in _numbers(name)]
     return State(result, tuple(t in held for t in range(r)), max(numbers, default=0))
 

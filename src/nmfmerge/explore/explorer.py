@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from nmfmerge.arguments.errors import ArgumentError
 from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.explore.autosave import Autosave
 from nmfmerge.explore.job import Worker
@@ -16,22 +17,35 @@ from nmfmerge.explore.place import Place
 from nmfmerge.explore.session import Session
 from nmfmerge.explore.state import OPENED, Note
 from nmfmerge.io import read
+from nmfmerge.io.weights import read_weights
 from nmfmerge.results.about import About
 from nmfmerge.results.factorization import Factorization
 from nmfmerge.storage import folder
 from nmfmerge.storage.folder import FolderError
-from nmfmerge.storage.provenance import data_again, digest, why_absent
+from nmfmerge.storage.provenance import (
+    data_again,
+    digest,
+    weights_again,
+    weights_record,
+    why_absent,
+)
 
 _SILENT = 7.0  # seconds after which a tab counts as closed
 
 
-def open_path(path: Path, **reading: Any) -> Session:
+def open_path(
+    path: Path, weights: Path | None = None, missing: str = "nan", **reading: Any
+) -> Session:
     """Open a data file, or a folder that `fit` or the explorer has written.
 
     Parameters
     ----------
     path : Path
         The file or folder.
+    weights : Path, optional
+        A file with the weights of the entries of a data file; a fit has its own.
+    missing : {"nan", "zeros"}
+        Which entries of a data file are missing; see `nmf`.
     **reading
         Options of the format of a data file.
     """
@@ -39,11 +53,12 @@ def open_path(path: Path, **reading: Any) -> Session:
     restored = folder.restore(path)
     fit = folder.find(path)
     if fit is not None:
-        if fit.about.weights is not None:
-            raise FolderError(
-                f"{path} is a fit with weights ({fit.about.weights['file']}), which the explorer "
-                "does not support so far: open the data file to look at them without weights"
-            )
+        for name, value in (("weights", weights), ("missing", missing)):
+            if value not in (None, "nan"):
+                raise ArgumentError(
+                    name, f"is for data, and {path} is a fit, which knows its own",
+                    value=str(value), fix="leave it out",
+                )  # fmt: skip
         data = data_again(fit)
         if data is None:
             put_back = "" if fit.about.streamed is not None else "put the file back, or "
@@ -52,14 +67,20 @@ def open_path(path: Path, **reading: Any) -> Session:
                 "the data file instead, which is read whole"
             )
         start, ranks, about = fit.result, fit.path, fit.about
-        consensus = fit.consensus
+        consensus, known = fit.consensus, weights_again(fit, data)
         hashed = f"{about.data_sha256} {digest(path / 'factors.npz')}"
     else:
         data = read(path, **reading)
         start, ranks, consensus, sha256 = None, None, None, digest(path)
-        file = str(path.resolve())
-        about = About(title=path.name, file=file, reading=reading, data_sha256=sha256)
+        known = None if weights is None else read_weights(weights, data, path, reading)
+        settings = {} if missing == "nan" else {"missing": missing}
+        about = About(
+            title=path.name, file=str(path.resolve()), reading=reading, data_sha256=sha256,
+            weights=weights_record(weights), settings=settings,
+        )  # fmt: skip
         hashed = f"{sha256} {sorted(reading.items())}"
+        if weights is not None or settings:
+            hashed += f" {about.weights} {settings}"
     autosave, trouble = None, ""
     try:
         autosave = Autosave(place.folder / f"{path.resolve().name}.edits", hashed)
@@ -68,8 +89,8 @@ def open_path(path: Path, **reading: Any) -> Session:
     name = path.resolve().name
     try:
         session = Session(
-            data, start, path=ranks, consensus=consensus, about=about, place=place,
-            autosave=autosave, title=name,
+            data, start, path=ranks, consensus=consensus, about=about, weights=known,
+            place=place, autosave=autosave, title=name,
         )  # fmt: skip
     except BaseException:
         if autosave is not None:
@@ -83,10 +104,11 @@ def open_path(path: Path, **reading: Any) -> Session:
     return session
 
 
-def open_matrix(X: Any) -> Session:
+def open_matrix(X: Any, weights: Any = None, missing: str = "nan") -> Session:
     """A session on a matrix or a `Dataset` in memory; its edits are kept there."""
+    given: Any = {"weights": weights, "about": About(settings={"missing": missing})}
     if isinstance(X, Dataset):
-        return Session(X)
+        return Session(X, **given)
     shape = getattr(X, "shape", None)
     if shape is None:
         X = np.asarray(X)
@@ -96,7 +118,7 @@ def open_matrix(X: Any) -> Session:
     rows, columns = (
         Axis(name, np.arange(length)) for name, length in zip(("row", "column"), shape, strict=True)
     )
-    return Session(Dataset("matrix", X, None, rows, columns))
+    return Session(Dataset("matrix", X, None, rows, columns), **given)
 
 
 class Explorer:

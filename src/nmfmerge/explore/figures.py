@@ -263,8 +263,9 @@ class Maps:
 
     def _fill(self, X: np.ndarray, row_edges: np.ndarray, column_edges: np.ndarray) -> None:
         self._X, self._edges = X, (row_edges, column_edges)
-        self._top = float(X.max(initial=0)) or 1.0
-        self._root = bool(np.quantile(X, 0.75) < 0.05 * self._top)
+        seen = X[~np.isnan(X)]
+        self._top = float(seen.max(initial=0)) or 1.0
+        self._root = bool(len(seen) and np.quantile(seen, 0.75) < 0.05 * self._top)
         self._put(0, self._scaled(X))
         self.plots[0].title.text = f"Data: 0 to {self._top:,.4g}"
         self.plots[1].title.text = "Reconstruction"
@@ -275,7 +276,9 @@ class Maps:
         return np.sqrt(part) if self._root else part
 
     def _put(self, place: int, part: np.ndarray) -> None:
-        picture = np.rint(255 * part).astype(np.uint8)
+        picture = np.rint(255 * part)
+        if not np.isnan(picture).any():  # which has a colour of its own
+            picture = picture.astype(np.uint8)
         self.sources[place].data = self._box(*self._edges) | {"image": [picture]}
 
     def _box(self, row_edges: np.ndarray, column_edges: np.ndarray) -> dict[str, list[float]]:
@@ -288,8 +291,10 @@ class Curves:
     """Fitting error and merge penalty at each rank, with the assessed rank and the one shown."""
 
     def __init__(self) -> None:
-        self.source = ColumnDataSource(data={"rank": [], "error": [], "penalty": []})
-        self.assessed = ColumnDataSource(data={"rank": [], "error": [], "penalty": []})
+        columns = ("rank", "error", "penalty", "held_out", "low", "high")
+        self.source, self.assessed = (
+            ColumnDataSource(data={name: [] for name in columns}) for _ in range(2)
+        )
         self.marks = []
         ranks = Range1d(0, 1)
         self.plots = []
@@ -310,6 +315,11 @@ class Curves:
             plot.add_layout(mark)
             self.marks.append(mark)
             self.plots.append(plot)
+        for line in (
+            self.plots[0].line("rank", "held_out", source=self.source, line_dash="dashed"),
+            self.plots[0].segment("rank", "low", "rank", "high", source=self.source),
+        ):
+            line.tags = ["rows"]
         self.plots[1].xaxis.axis_label = "number of components"
         self._range = ranks
         self._path: Any = None
@@ -319,11 +329,14 @@ class Curves:
         if state.path is not None and state.path is not self._path:
             self._path = state.path
             rank = np.asarray(state.path.ranks)
-            error, penalty = (
-                np.where(np.asarray(values) > 0, values, np.nan)
-                for values in (state.path.fitting_errors, state.path.penalties)
-            )
-            self.source.data = {"rank": rank, "error": error, "penalty": penalty}
+            path, spread = state.path, state.path.held_out_error
+            curves = {
+                "error": path.fitting_errors, "penalty": path.penalties,
+                "held_out": path.held_out, "low": path.held_out - spread,
+                "high": path.held_out + spread,
+            }  # fmt: skip
+            drawn = {k: np.where(np.asarray(v) > 0, v, np.nan) for k, v in curves.items()}
+            self.source.data = {"rank": rank, **drawn}
             marked = rank == _assessed_rank(state)
             self.assessed.data = {k: v[marked] for k, v in self.source.data.items()}
             for plot in self.plots:

@@ -12,6 +12,7 @@ from nmfmerge.explore.state import OPENED, PageState
 from nmfmerge.explore.thumbs import overlay, thumbs
 from nmfmerge.explore.views import View
 from nmfmerge.explore.words import as_percent, points, short
+from nmfmerge.results.rank_path import RankPath
 
 N_CHEAPEST = 5  # pairs that are listed
 
@@ -40,7 +41,8 @@ def heading(session: Session, state: PageState) -> str:
     count = f"{r} component{'s' if r != 1 else ''}"
     return (
         f"<h1>{name}</h1><p>{m} × {n} · <b>{count}</b> · fitting error "
-        f"<b id='error'>{as_percent(state.result.fitting_error)}</b></p>"
+        f"<b id='error'>{as_percent(state.result.fitting_error)}</b>"
+        f"{state.result.missing_words}</p>"
     )
 
 
@@ -158,6 +160,8 @@ def ranks(session: Session, state: PageState) -> str:
     form = (
         '<form data-action="path" class="line"><label>Fit ranks 1 to <input type="number" '
         f'name="n_max" id="n_max" min="1" max="{most}" value="{found or min(20, most)}"></label>'
+        '<label title="hide a tenth of the entries in five more paths, which predict them"><input '
+        'type="checkbox" name="holdout" value="0.1"> with held-out errors</label>'
         '<button type="submit">Fit</button></form>'
     )
     if state.path is None:
@@ -167,7 +171,20 @@ def ranks(session: Session, state: PageState) -> str:
         if state.edits else "You are looking at "
     )  # fmt: skip
     kept = " Edits are kept by rank." if state.edits else ""
-    return f"<p class='hint'>{here}{_start(state.start)}.{kept}</p>{assessed(state)}{form}"
+    hint = f"<p class='hint'>{here}{_start(state.start)}.{kept}</p>"
+    return hint + assessed(state) + _held_out(state.path) + form
+
+
+def _held_out(path: RankPath) -> str:
+    """The rank that predicts held-out entries best, if they were hidden."""
+    if np.isnan(path.held_out).all():
+        return ""
+    best = int(np.nanargmin(path.held_out))
+    error, spread = path.held_out[best], path.held_out_error[best]
+    return (
+        "<p class='hint'>Dashed: error of held-out entries, least at rank "
+        f"{path.ranks[best]} ({as_percent(error)} ± {spread:.2g}). It is evidence of its own.</p>"
+    )
 
 
 def assessed(state: PageState) -> str:

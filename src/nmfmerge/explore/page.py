@@ -273,7 +273,7 @@ class Page:
             "undo": session.undo,
             "redo": session.redo,
             "cancel": session.cancel,
-            "path": lambda n_max: session.find_path(int(n_max)),
+            "path": lambda n_max, holdout=0: session.find_path(int(n_max), float(holdout)),
             "save": lambda folder=None, overwrite=False: session.save(folder, bool(overwrite)),
             "keep": session.keep,
             "open": lambda name: self.explorer.open(str(name)),

@@ -6,9 +6,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from nmfmerge.drawing.blocks import average, average_product, block_starts
+from nmfmerge.matrices import DataMatrix
 
 _COARSE = 1600  # blocks a side of the sums that are kept for looking at large parts of X
 _EXACT = 2_000_000  # entries that are averaged afresh at every look
+
+
+_NONE = 1e-9  # mean weight of a block without any
 
 
 class Overview:
@@ -19,6 +23,11 @@ class Overview:
     X : array or sparse matrix (m, n)
         The data. Sums over at most 1600 × 1600 blocks are kept where X is larger than that.
     """
+
+    @staticmethod
+    def of(data: DataMatrix, X: Any) -> "Overview":
+        """The overview of X, whose entries may have weights."""
+        return Overview(X) if data.weights is None else WeightedOverview(data)
 
     def __init__(self, X: Any) -> None:
         self.X = sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
@@ -69,6 +78,25 @@ class Overview:
         sums = np.add.reduceat(sums, column_groups, axis=1)
         sizes = np.outer(np.diff(row_edges), np.diff(column_edges))
         return sums / sizes, row_edges, column_edges
+
+
+class WeightedOverview(Overview):
+    """The same of data with weights: averages of what is observed, NaN where nothing is."""
+
+    def __init__(self, data: Any) -> None:
+        super().__init__(data.product.in_full())
+        self._weights, self._complement = Overview(data.weights.U.X), data.weights.complement
+
+    def window(
+        self, rows: tuple[int, int], columns: tuple[int, int], most: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Weighted averages of X over blocks of a part of it."""
+        sums, row_edges, column_edges = super().window(rows, columns, most)
+        weights = self._weights.window(rows, columns, most)[0]
+        weights = 1 - weights if self._complement else weights
+        averages = np.full_like(sums, np.nan)
+        np.divide(sums, weights, out=averages, where=weights > _NONE)
+        return averages, row_edges, column_edges
 
 
 def _blocks(

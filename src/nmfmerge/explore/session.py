@@ -29,7 +29,7 @@ from nmfmerge.explore.saving import Folders
 from nmfmerge.explore.state import OPENED, Note, PageState
 from nmfmerge.explore.words import NEXT, change, edit_in_words, name_of
 from nmfmerge.explore.writing import fit_of, write_fit
-from nmfmerge.inputs.check import check_X_on_host
+from nmfmerge.inputs.check import check_observed, check_X_on_host
 from nmfmerge.ranks.path import RankPath, rank_path
 from nmfmerge.results.about import About
 from nmfmerge.results.consensus import Consensus
@@ -54,6 +54,8 @@ class Session:
         What many fits agree on, if known: the solutions at its ranks.
     about : About, optional
         How the data were read and, where there is one, how the start was made; see `folder.Fit`.
+    weights : array or sparse matrix, optional
+        Weights of the entries of X; see `nmf`. Which are missing, ``about`` says in its settings.
     place : Place, optional
         Where solutions are saved.
     autosave : Autosave, optional
@@ -70,6 +72,7 @@ class Session:
         path: RankPath | None = None,
         consensus: Consensus | None = None,
         about: About | None = None,
+        weights: Any = None,
         place: Place | None = None,
         autosave: Autosave | None = None,
         title: str = "",
@@ -79,8 +82,10 @@ class Session:
         self.about = about or About()
         self.place = place or Place(Path())
         absent = self.about.settings.get("missing", "nan")
-        self.matrix = check_X_on_host(data.X, "the explorer", absent=absent)
-        self.overview = Overview(data.X)
+        self._weights = weights
+        self.matrix = check_X_on_host(data.X, "the explorer", weights, absent)
+        check_observed(self.matrix)
+        self.overview = Overview.of(self.matrix, data.X)
         self.groupings = groupings(data)
         self.state = PageState(group=next(iter(self.groupings), ""))
         self.starts: dict[int, Factorization] = {} if start is None else {OPENED: start}
@@ -361,8 +366,8 @@ class Session:
 
     # ---- all ranks
 
-    def find_path(self, n_max: int) -> None:
-        """Fit all ranks up to ``n_max``."""
+    def find_path(self, n_max: int, holdout: float = 0.0) -> None:
+        """Fit all ranks up to ``n_max``, and measure their errors at held-out entries."""
         most = min(self.data.X.shape)
         if not 1 <= n_max <= most:
             self._update(note=Note(f"The highest rank must be from 1 to {most}.", "error"))
@@ -372,7 +377,7 @@ class Session:
 
         def work(job: Job) -> Note:
             loss = self.state.result.loss if self.state.result else "frobenius"
-            path = rank_path(self.matrix, n_max, beta_loss=loss, callback=job)
+            path = rank_path(self.matrix, n_max, beta_loss=loss, holdout=holdout, callback=job)
             ranks = list(path)
             self._take(path)
             if self.state.result is None:
@@ -417,7 +422,7 @@ class Session:
                 question = f"{chosen} holds another fit: replace it, or choose another name."
                 return Note(question, "error", replacing=chosen)
             fit = fit_of(editor, start, self.data, self.about, self.state.path)
-            not_made = write_fit(path, fit, editor, job)
+            not_made = write_fit(path, fit, editor, job, self._weights)
             self.folders.saved(path.name, start)
             return Note(f"Saved as {path.name} in {path.parent}.{not_made}")
 

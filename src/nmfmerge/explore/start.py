@@ -9,7 +9,14 @@ if TYPE_CHECKING:
 
 
 def explore(
-    X: Any, *, n_max: int = 20, port: int = 0, browser: bool = False, **reading: Any
+    X: Any,
+    *,
+    weights: Any = None,
+    missing: str = "nan",
+    n_max: int = 20,
+    port: int = 0,
+    browser: bool = False,
+    **reading: Any,
 ) -> "Explorer":
     """Open the explorer: look at all ranks, and merge, add, split, hold and name components.
 
@@ -17,6 +24,10 @@ def explore(
     ----------
     X : array, sparse matrix, Dataset, str or path
         The data; or a data file; or a folder that `nmfmerge fit` or the explorer has written.
+    weights : array or sparse matrix, or path, optional
+        Weights of the entries of X (see `nmf`), or a file with those of a data file.
+    missing : {"nan", "zeros"}
+        Which entries of X are missing; see `nmf`.
     n_max : int
         Highest rank that is fitted at first, where X is not a fit; the page can fit more.
     port : int
@@ -38,15 +49,16 @@ def explore(
     from nmfmerge.explore.explorer import Explorer, open_matrix, open_path
     from nmfmerge.settings import SETTINGS
 
-    n_max = SETTINGS["n_max"].check(n_max)
+    n_max, missing = SETTINGS["n_max"].check(n_max), SETTINGS["missing"].check(missing)
     if isinstance(X, str | os.PathLike):
-        session = open_path(Path(X), **reading)
+        known = None if weights is None else Path(weights)
+        session = open_path(Path(X), known, missing, **reading)
     elif reading:
         raise TypeError(
             f"{next(iter(reading))} is for files: expected X as a path, or no such option"
         )
     else:
-        session = open_matrix(X)
+        session = open_matrix(X, weights, missing)
     try:
         explorer = Explorer(session, port, n_max)
     except BaseException:

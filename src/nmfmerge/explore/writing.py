@@ -3,6 +3,7 @@
 import shlex
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.editor import Editor
@@ -11,10 +12,13 @@ from nmfmerge.explore.job import Job
 from nmfmerge.explore.saving import report_or_nothing
 from nmfmerge.explore.state import OPENED
 from nmfmerge.export.of_fit import Exports
+from nmfmerge.io.weights import weights_options
 from nmfmerge.results.about import About
 from nmfmerge.results.rank_path import RankPath
 from nmfmerge.storage.folder import Fit, check_output, write
 from nmfmerge.storage.provenance import now, versions
+
+_OF_DATA = ("missing",)  # settings that the edits have, too
 
 
 def fit_of(editor: Editor, start: int, data: Dataset, about: About, path: RankPath | None) -> Fit:
@@ -36,7 +40,12 @@ def fit_of(editor: Editor, start: int, data: Dataset, about: About, path: RankPa
     notes = [f"Made in the explorer from {began} by {len(editor.edits)} edits; see edits.py."]
     made = about.without_measured().updated(
         command=about.command or opened,
-        settings={"n_components": editor.n_components, "start": began, "edits": len(editor.edits)},
+        settings={
+            "n_components": editor.n_components,
+            "start": began,
+            "edits": len(editor.edits),
+            **{name: about.settings[name] for name in _OF_DATA if name in about.settings},
+        },
         versions=versions(),
         date=now(),
         notes=notes,
@@ -44,23 +53,33 @@ def fit_of(editor: Editor, start: int, data: Dataset, about: About, path: RankPa
     return Fit(editor.result(), data, made, path)
 
 
-def write_fit(path: Path, fit: Fit, editor: Editor, job: Job) -> str:
+def write_fit(path: Path, fit: Fit, editor: Editor, job: Job, weights: Any = None) -> str:
     """Write a fit with its report, its exports and its edits; returns what could not be made."""
     check_output(path, replace=True)
     drawn, why_not = report_or_nothing(fit, job)
     exports = Exports(fit)
-    write(path, fit, drawn | _edits(editor, fit.about), exports=exports, replace=True)
+    write(path, fit, drawn | _edits(editor, fit.about, weights), exports=exports, replace=True)
     return f"{why_not}{exports.remarks}"
 
 
-def _edits(editor: Editor, about: About) -> dict[str, str | bytes]:
+def _edits(editor: Editor, about: About, weights: Any) -> dict[str, str | bytes]:
     """The edits as files of the folder: a script, and the start that it begins with."""
-    X = 'np.load("X.npy")'
+    X, file = 'np.load("X.npy")', about.file
     if about.generated:
         X = "nmfmerge.datasets.lcms_like().X"
-    elif about.file is not None:
-        X = call("nmfmerge.io.read", about.file, **about.reading) + ".X"
+    elif file is not None:
+        X = call("nmfmerge.io.read", file, **about.reading) + ".X"
+    known = None
+    if about.weights is not None and file is not None:
+        path = Path(about.weights["file"])
+        options = weights_options(path, Path(file), about.reading)
+        line = ".ravel()" if weights.ndim == 1 else ""
+        known = call("nmfmerge.io.read", str(path), **options) + f".X{line}"
+    elif weights is not None:
+        known = 'np.load("weights.npy")'
+    missing = about.settings.get("missing")
     with TemporaryDirectory() as folder:
-        file = Path(folder) / "edits.npz"
-        editor.save(file)
-        return {"edits.py": editor.script(X=X), "edits.npz": file.read_bytes()}
+        saved = Path(folder) / "edits.npz"
+        editor.save(saved)
+        code = editor.script(X=X, weights=known, missing=missing)
+        return {"edits.py": code, "edits.npz": saved.read_bytes()}

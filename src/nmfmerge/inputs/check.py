@@ -128,9 +128,7 @@ def _check_on_host(X: Any, entries: _Entries) -> tuple[Any, DataMatrix]:
     return matrix, wrap(matrix, unit_exponent(float(high)))
 
 
-def check_X_on_host(
-    X: Any, user: str, weights: Any = None, absent: str = "nan", missing_allowed: bool = False
-) -> DataMatrix:
+def check_X_on_host(X: Any, user: str, weights: Any = None, absent: str = "nan") -> DataMatrix:
     """Check data for what works on the CPU alone, in memory; results are NumPy arrays."""
     matrix = matrix_of(X)
     if lazy.is_lazy(matrix):
@@ -143,10 +141,7 @@ def check_X_on_host(
                 "X", f"is a tensor on {matrix.device}; {user} works on the CPU", fix="pass X.cpu()"
             )
         X = tensors.host_matrix(matrix)
-    data = check_X(X, weights=weights, absent=absent)
-    if data.weights is not None and not missing_allowed:
-        raise refusals.missing_values(user)
-    return data
+    return check_X(X, weights=weights, absent=absent)
 
 
 def check_absent_in_chunks(absent: str) -> None:
@@ -164,6 +159,13 @@ def check_observed(data: DataMatrix, lines: tuple[str, ...] = ("row", "column"))
         empty = data.weights.unobserved(sides[line])
         if len(empty):
             raise refusals.unobserved(line, empty)
+
+
+def placed(data: DataMatrix, device: Any) -> DataMatrix:
+    """Data that were checked in memory, on a device; None and "cpu" leave them there."""
+    if device is None or tensors.is_host(device):
+        return data
+    return _moved(data.in_full(), data, device, False)
 
 
 def check_loss_fits(loss: Any, data: DataMatrix | type[DataMatrix]) -> None:

@@ -16,6 +16,7 @@ from nmfmerge.inputs.arrays import check_array, first_wrong
 from nmfmerge.inputs.conversion import to_compressed
 from nmfmerge.matrices import DataMatrix, wrap
 from nmfmerge.matrices.scale import unit_exponent
+from nmfmerge.matrices.sparse import entries
 from nmfmerge.matrices.weighted import EntryWeights, WeightedData
 
 _MOSTLY = 0.5  # share of missing entries from which only the observed ones are kept
@@ -175,9 +176,8 @@ def _of_sparse(X: Any, known: _Weights, only_stored: bool) -> Any:
         M = known.values
         if only_stored:
             rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-            at_X = np.broadcast_to(M, X.shape)[rows, X.indices] if not sp.issparse(M) else None
-            at_X = np.asarray(M[rows, X.indices]).ravel() if at_X is None else at_X
-            M = sp.csr_array((at_X, X.indices, X.indptr), X.shape)
+            M = M if sp.issparse(M) else np.broadcast_to(M, X.shape)
+            M = sp.csr_array((entries(M, rows, X.indices), X.indices, X.indptr), X.shape)
         return _at_places(X, sp.csr_array(M), known.unit)
     holes = np.isnan(X.data)
     if only_stored:
@@ -195,7 +195,7 @@ def _at_places(X: Any, U: Any, unit: float) -> WeightedData:
     """X, dense or sparse, at the places where sparse weights have an entry."""
     U = U.astype(X.dtype)
     rows = np.repeat(np.arange(U.shape[0]), np.diff(U.indptr))
-    x = np.asarray(X[rows, U.indices]).ravel() if len(rows) else np.empty(0, X.dtype)
+    x = entries(X, rows, U.indices)
     observed = ~np.isnan(x) & (U.data > 0)
     U = sp.csr_array((np.where(observed, U.data, 0), U.indices, U.indptr), U.shape, copy=True)
     U.eliminate_zeros()

@@ -12,7 +12,7 @@ from nmfmerge.datasets.base import Axis, Dataset
 from nmfmerge.io.build import build, named_axis
 from nmfmerge.io.errors import FormatError
 from nmfmerge.io.memory import Memory
-from nmfmerge.io.notation import find_notation, is_number
+from nmfmerge.io.notation import find_notation, is_missing, is_number
 
 _LINE = 100  # bytes of a line in memory: two places and a value in lists, then in arrays
 _SAMPLE = 30  # lines from which the notation of the numbers is decided
@@ -28,8 +28,8 @@ def read_triplets(
 ) -> Dataset:
     """Make a sparse matrix of lines with a row, a column and a value; duplicates are summed.
 
-    Rows and columns are sorted where their names are numbers, and stand in the order of their
-    first line elsewhere. A header names the axes.
+    A value such as NA is missing. Rows and columns are sorted where their names are numbers, and
+    stand in the order of their first line elsewhere. A header names the axes.
     """
     number, first = next(lines, (0, []))
     if len(first) < 3:
@@ -47,13 +47,14 @@ def read_triplets(
     if not header:
         lines = chain([(number, first)], lines)
     sample = list(islice(lines, _SAMPLE))
-    values = [cells[2] for _, cells in sample if len(cells) > 2]
+    values = [cells[2] for _, cells in sample if len(cells) > 2 and not is_missing(cells[2])]
     notation, remark = find_notation(path, values, decimal)
     places: tuple[dict[str, int], dict[str, int]] = ({}, {})
     entries: tuple[list[int], list[int], list[float]] = ([], [], [])
     size = 0
     for number, cells in chain(sample, lines):
-        if len(cells) < 3 or not notation.reads(cells[2]):
+        missing = len(cells) > 2 and is_missing(cells[2])
+        if len(cells) < 3 or not (missing or notation.reads(cells[2])):
             raise FormatError(
                 f"{path}, line {number}: expected a row, a column and a number, and found "
                 f"{', '.join(cells)[:60]!r}"
@@ -63,7 +64,7 @@ def read_triplets(
                 names[name] = len(names)
                 size += _NAME + len(name)
             entry.append(names[name])
-        entries[2].append(notation.number(cells[2]))
+        entries[2].append(np.nan if missing else notation.number(cells[2]))
         size += _LINE
         memory.needs(size)
     if not entries[2]:

@@ -44,7 +44,7 @@ def read_weights(path: Path, data: Dataset, file: Path, reading: Mapping[str, An
             value=str(path),
             expected="a file with a weight for each entry",
         )
-    known = _read_alone(path, _options(path, file, reading))
+    known = _read_alone(path, weights_options(path, file, reading))
     _check_shape(path, known.X.shape, data.X.shape)
     for side, option in (("rows", "row_names"), ("columns", "column_names")):
         if option not in reading:
@@ -66,7 +66,8 @@ def check_weights_options(path: Path, reading: Mapping[str, Any]) -> None:
             )
 
 
-def _options(path: Path, file: Path, reading: Mapping[str, Any]) -> dict[str, Any]:
+def weights_options(path: Path, file: Path, reading: Mapping[str, Any]) -> dict[str, Any]:
+    """The options to read a file of weights with, from those of the data file."""
     taken: tuple[str, ...] = _EVERYWHERE
     if find_format(path) is find_format(file):
         taken += _LAYOUT

@@ -13,7 +13,9 @@ import numpy as np
 from nmfmerge.backends.numba import gram64
 from nmfmerge.losses.frobenius_merging import merge_weights, pair_penalty
 from nmfmerge.losses.previews import Previews
-from nmfmerge.matrices import DataMatrix
+from nmfmerge.matrices import Array, DataMatrix
+
+Pair = tuple[Array, Array, Array, Array]
 
 _EXACT = 1e-11  # relative error of ‖R‖² above which moments are too inaccurate
 
@@ -47,7 +49,8 @@ class Moments(Previews):
     def removed(self, i: int) -> float | None:
         """½‖R‖² without component i; None if rounding would blur it."""
         size = self.WtW[i, i] * self.HHt[i, i]
-        return self._trusted(self.residual2 + 2 * self.N[i, i] + size, self.noise[i, i], size)
+        after = self.residual2 + 2 * self.N[i, i] + self._component(i)
+        return self._trusted(after, self.noise[i, i], size)
 
     def merged(self, i: int, j: int) -> float | None:
         """½‖R‖² with components i and j merged; None if rounding would blur it."""
@@ -71,8 +74,16 @@ class Moments(Previews):
         u_j = np.divide(beta, y, out=np.zeros_like(y), where=y > 0)
         v_i, v_j = (alpha + beta * c) * x, (alpha * c + beta) * y
         kept = u_i * v_i * N[i, i] + u_i * v_j * N[i, j] + u_j * v_i * N[j, i] + u_j * v_j * N[j, j]
-        change = 2 * (N[i, i] + N[j, j] - kept) + pair_penalty(c, a, d, g)
-        return change, a + d + 2 * c * g
+        moved = self._moved_by_merge(i, j, (c, a, d, g), (u_i, u_j, v_i, v_j))
+        return 2 * (N[i, i] + N[j, j] - kept) + moved, a + d + 2 * c * g
+
+    def _component(self, i: int) -> float:
+        """The square of a component, ‖w h‖²."""
+        return float(self.WtW[i, i] * self.HHt[i, i])
+
+    def _moved_by_merge(self, i: Array, j: Array, pair: Pair, merged: Pair) -> np.ndarray:
+        """‖D‖² of pairs (c, a, d, g) with (u_i w_i + u_j w_j)(v_i h_i + v_j h_j) in their place."""
+        return pair_penalty(*pair)
 
     def _trusted(self, residual2: float, noise: float, size: float) -> float | None:
         """½‖R‖² if it is accurate enough, given N and the sizes of the components and of X."""

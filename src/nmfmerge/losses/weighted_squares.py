@@ -16,6 +16,8 @@ import numpy as np
 from nmfmerge.losses.base import BatchView, Entrywise, Form, Recovered
 from nmfmerge.losses.frobenius import Frobenius
 from nmfmerge.losses.frobenius_recovery import recover_round
+from nmfmerge.losses.previews import Previews
+from nmfmerge.losses.weighted_previews import WeightedMoments
 from nmfmerge.matrices import SIDES, Array, Check, DataMatrix, Side
 
 _SWEEPS = 6  # of completed data, per product
@@ -153,6 +155,10 @@ class WeightedSquares(Frobenius):
         value = batch.problem.entrywise.value(batch.Wt, batch.H).clip(min=0.0)
         return value + batch.problem.penalty.value(batch.Wt, batch.H, batch.problem.kernels)
 
+    def previews(self, matrix: DataMatrix, Wt: np.ndarray, H: np.ndarray) -> Previews:
+        """Merges and removals are known from r × r numbers."""
+        return WeightedMoments.of(matrix, Wt, H)
+
     def recover(
         self, matrix: DataMatrix, Wt: Array, H: Array, k: int, check: Check, held: np.ndarray
     ) -> Recovered:
@@ -161,7 +167,7 @@ class WeightedSquares(Frobenius):
         for start in range(len(H)):
             check()
             pair = Wt[start : start + 1], H[start : start + 1]
-            completed = matrix.completed(Wt[start], H[start])  # type: ignore[attr-defined]
+            completed = matrix.completed(Wt[start], H[start])
             found.append(recover_round(completed, *pair, k, check, held))
         stack = matrix.kernels.stack
         return Recovered(

@@ -271,10 +271,32 @@ class DataMatrix(ABC):
             self._keeps_svd = before
             self.forget_svd()
 
+    def completed(self, Wt: Array, H: Array) -> "DataMatrix":
+        """X with the WH of one start where it is missing; X itself where all is known."""
+        return self
+
+    def in_full(self) -> Any:
+        """X in full scale, as an array or a compressed matrix."""
+        return self.X
+
+    def with_values(self, X: Any) -> "DataMatrix":
+        """Other values in the place of X, with its weights."""
+        return type(self)(X, unit_exponent(float(X.max())))
+
+    def transposed(self) -> "DataMatrix":
+        """Xᵀ, with its weights."""
+        return type(self)(self.in_full().T, round(math.log2(self.unit)))
+
+    def part(self, axis: int, places: Any) -> "DataMatrix":
+        """Some rows (axis 0) or columns (axis 1) of X, by a slice or indices, with weights."""
+        X = self.in_full()
+        X = X[places] if axis == 0 else X[:, places]
+        X = np.ascontiguousarray(X) if isinstance(X, np.ndarray) else X
+        return type(self)(X, unit_exponent(float(X.max())))
+
     def half(self, axis: int, first: int) -> "DataMatrix":
         """Every other row (axis 0) or column (axis 1) of X, from the first or the second on."""
-        X = self.X[first::2] if axis == 0 else self.X[:, first::2]
-        return type(self)(X, unit_exponent(float(X.max())))
+        return self.part(axis, slice(first, None, 2))
 
     def sample(self, max_entries: int) -> Sample | None:
         """The heaviest rows and columns of X as a dense array; None where X is not at hand."""

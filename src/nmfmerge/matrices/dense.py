@@ -48,6 +48,11 @@ class DenseData(DataMatrix):
         """Mean of X."""
         return float(self.X.mean(dtype=np.float64)) * self.scale
 
+    def in_full(self) -> np.ndarray:
+        """X in full scale."""
+        factor = self.scale * self.unit**2
+        return self.X if factor == 1 else self.X * self.dtype.type(factor)
+
     @staticmethod
     def accepts(X: Any) -> bool:
         """True if X is of this kind."""

@@ -199,3 +199,8 @@ class SparseData(DataMatrix):
         lines = np.searchsorted(X.indptr, targets).tolist()
         places = np.searchsorted(filled, targets).tolist()
         return [0, *lines, len(X.indptr) - 1], [0, *places, n_places]
+
+
+def entries(A: Any, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Entries of an array or a sparse matrix at some places, of which there may be none."""
+    return np.asarray(A[rows, columns]).ravel() if len(rows) else np.empty(0, A.dtype)

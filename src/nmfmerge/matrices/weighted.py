@@ -21,7 +21,7 @@ from nmfmerge.matrices.low_rank import LowRankPlus
 from nmfmerge.matrices.offers import Need
 from nmfmerge.matrices.sample import Sample
 from nmfmerge.matrices.scale import unit_exponent
-from nmfmerge.matrices.sparse import SparseData
+from nmfmerge.matrices.sparse import SparseData, entries
 from nmfmerge.matrices.svd import Check, TruncatedSVD
 
 Term = Callable[[Array, Array, Any], Array]  # of x and y, by the functions of NumPy or torch
@@ -123,13 +123,20 @@ class WeightedData(DataMatrix):
         self.X = X
         self.product: DataMatrix = self.plain  # M∘X
         if not weights.complement:
-            product = X.copy() if self.is_sparse else X * weights.U.X
-            if self.is_sparse:
-                product.data *= weights.U.X.data
-            self.product = kind(product, exponent)
+            self.product = self._weighted(kind(X, exponent))
         totals = self._totals()
         self.norm2 = totals[0]
         self.mean = totals[1] / (totals[2] or 1.0)
+
+    def _weighted(self, product: Any) -> Any:
+        """M∘X from X; numbers near the end of their range are weighted once they are scaled."""
+        U: Any = self.weights.U.X
+        if self.is_sparse:
+            product.X = sp.csr_array((product.X.data * U.data, U.indices, U.indptr), U.shape)
+            product.values = product.values * U.data
+        else:
+            product.X = product.X * U
+        return product
 
     def _totals(self) -> tuple[float, float, float]:
         """Σ m x², Σ m x and Σ m."""
@@ -196,7 +203,7 @@ class WeightedData(DataMatrix):
         if not self.weights.complement:
             return x, U.data
         rows = np.repeat(np.arange(self.shape[0]), np.diff(self.X.indptr))
-        return x, 1 - np.asarray(U[rows, self.X.indices]).ravel()
+        return x, 1 - entries(U, rows, self.X.indices)
 
     def _stored_fit(self, Wt: np.ndarray, H: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
         """WH at the stored entries of a CSR matrix, some at a time."""
@@ -258,11 +265,23 @@ class WeightedData(DataMatrix):
         parts = self.plain.digest(), self.weights.U.digest(), self.weights.complement
         return digest(f"weighted {self.weight_unit} {parts}", [])
 
-    def half(self, axis: int, first: int) -> "WeightedData":
-        """Every other row (axis 0) or column (axis 1), with their weights."""
-        parts = (slice(first, None, 2), slice(None))[:: 1 if axis == 0 else -1]
-        X, U = (sp.csr_array(A[parts]) if sp.issparse(A) else np.ascontiguousarray(A[parts])
-                for A in (self.X, self.weights.U.X))  # fmt: skip
+    def with_values(self, X: Any) -> "WeightedData":
+        """Other values in the place of X, zero where it is missing."""
+        exponent = unit_exponent(float(X.max()))
+        return WeightedData(X, self.weights, exponent, self.weight_unit, self.n_missing)
+
+    def transposed(self) -> "WeightedData":
+        """Xᵀ, with its weights."""
+        return self._of_each(lambda A: A.T)
+
+    def part(self, axis: int, places: Any) -> "WeightedData":
+        """Some rows (axis 0) or columns (axis 1) of X, with their weights."""
+        return self._of_each(lambda A: A[places] if axis == 0 else A[:, places])
+
+    def _of_each(self, taken: Callable[[Any], Any]) -> "WeightedData":
+        """The same of X and of its weights."""
+        X, U = (sp.csr_array(A) if sp.issparse(A) else np.ascontiguousarray(A)
+                for A in map(taken, (self.X, self.weights.U.X)))  # fmt: skip
         weights = EntryWeights(U, self.weights.complement)
         return WeightedData(X, weights, unit_exponent(float(X.max())), self.weight_unit)
 

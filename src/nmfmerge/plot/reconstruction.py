@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, Normalize, PowerNorm
 from matplotlib.figure import Figure
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from nmfmerge.results.factorization import Factorization
 
 MOST = 600
+_ROUNDING = 1e-9
 FROM_WHITE = LinearSegmentedColormap.from_list(
     "from white", ["#ffffff", "#fbd9b5", "#f39a6b", "#cf4a6a", "#76216f", "#170b2d"]
 )
@@ -34,7 +36,8 @@ def reconstruction(result: "Factorization", data: Dataset) -> Figure:
     result : Factorization
         The fit.
     data : Dataset
-        What was fitted; X may be sparse. Sides longer than 600 are averaged in blocks.
+        What was fitted; X may be sparse. Sides longer than 600 are averaged in blocks; WH takes the
+        place of missing entries, and blocks of which nothing is known are left blank.
 
     Returns
     -------
@@ -50,7 +53,10 @@ def reconstruction(result: "Factorization", data: Dataset) -> Figure:
     if "picture" in (left.kind, right.kind):
         return _means(result, data, left, right)
     rows, columns = ruler(left, result.W.T, MOST), ruler(right, result.H, MOST)
-    X = averaged(data.X, rows.pixels, columns.pixels)
+    X, holes = _completed(data.X, result)
+    X = averaged(X, rows.pixels, columns.pixels)
+    if holes is not None:
+        X[averaged(holes, rows.pixels, columns.pixels) > 1 - _ROUNDING] = np.nan
     WH = (rows.pixels @ result.W).astype(np.float64) @ (result.H @ columns.pixels.T)
     figure = new_figure(4.1, margins=(0.75, 0.15, 1.45, 0.35))
     axes = figure.subplots(1, 3, gridspec_kw={"wspace": 0.12})
@@ -72,6 +78,19 @@ def reconstruction(result: "Factorization", data: Dataset) -> Figure:
     return figure
 
 
+def _completed(X: Any, result: "Factorization") -> tuple[Any, sp.csr_array | None]:
+    """X with WH where it is NaN, and a matrix of ones there; X itself if nothing is missing."""
+    sparse = sp.issparse(X)
+    if result.n_missing == 0 or not np.isnan(X.data if sparse else X).any():
+        return X, None
+    X = X.tocoo(copy=True) if sparse else np.array(X)
+    values = X.data if sparse else X
+    missing = np.nonzero(np.isnan(values))
+    rows, columns = (X.row[missing], X.col[missing]) if sparse else missing
+    values[missing] = np.einsum("er,re->e", result.W[rows], result.H[:, columns])
+    return X, sp.csr_array((np.ones(len(rows)), (rows, columns)), X.shape)
+
+
 def _draw_values(figure: Figure, axes: np.ndarray, X: np.ndarray, WH: np.ndarray) -> None:
     norm, scale = _scale(X, WH)
     for ax, values, title in ((axes[0], X, "X"), (axes[1], WH, "WH")):
@@ -85,7 +104,7 @@ def _draw_values(figure: Figure, axes: np.ndarray, X: np.ndarray, WH: np.ndarray
 
 
 def _draw_decibels(figure: Figure, axes: np.ndarray, X: np.ndarray, WH: np.ndarray) -> None:
-    loudest = max(float(X.max(initial=0)), float(WH.max(initial=0))) or 1.0
+    loudest = max(float(np.nanmax(X, initial=0)), float(WH.max(initial=0))) or 1.0
     floor = loudest * 10 ** (-_QUIET / 20)
     norm = Normalize(-_QUIET, 0)
     panels = ((X, "X"), (WH, "WH"), (np.abs(X - WH), "residual |X − WH|"))
@@ -102,8 +121,9 @@ def _show(ax: Axes, values: np.ndarray, title: str, colours: Any, norm: Normaliz
 
 def _scale(X: np.ndarray, WH: np.ndarray) -> tuple[Normalize, str]:
     """One scale for both; where three quarters of X are below 5 % of it, one that shows them."""
+    X = X[~np.isnan(X)]
     top = max(float(X.max(initial=0)), float(WH.max(initial=0))) or 1.0
-    if np.quantile(X, 0.75) >= 0.05 * top:
+    if X.size == 0 or np.quantile(X, 0.75) >= 0.05 * top:
         return Normalize(0, top), ""
     seen = X[X > 0]
     bright = float(np.quantile(seen, _BRIGHT)) if len(seen) else top
@@ -114,8 +134,9 @@ def _scale(X: np.ndarray, WH: np.ndarray) -> tuple[Normalize, str]:
 
 def spread(residual: np.ndarray) -> float:
     """Half the width of the diverging scale: all but one in a thousand entries lie within."""
-    size = np.abs(residual)
-    return float(np.quantile(size, 0.999)) or float(size.max(initial=0)) or 1.0
+    size = np.abs(residual[~np.isnan(residual)])
+    most = float(np.quantile(size, 0.999)) if size.size else 0.0
+    return most or float(size.max(initial=0)) or 1.0
 
 
 def _compared(most: float, top: float | None) -> str:
@@ -125,12 +146,13 @@ def _compared(most: float, top: float | None) -> str:
 
 def _means(result: "Factorization", data: Dataset, left: Side, right: Side) -> Figure:
     """The mean image of X, of WH and of the residual."""
+    known = _completed(data.X, result)[0]
     if left.fold is not None:
-        fold, X = left.fold, np.asarray(data.X.mean(axis=1)).reshape(-1)
+        fold, X = left.fold, np.asarray(known.mean(axis=1)).reshape(-1)
         WH = result.W @ result.H.mean(axis=1)
     else:
         assert right.fold is not None
-        fold, X = right.fold, np.asarray(data.X.mean(axis=0)).reshape(-1)
+        fold, X = right.fold, np.asarray(known.mean(axis=0)).reshape(-1)
         WH = result.W.mean(axis=0) @ result.H
     other = right if left.fold is not None else left
     first, second = fold(X.astype(np.float64)), fold(WH.astype(np.float64))

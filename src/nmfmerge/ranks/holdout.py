@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from nmfmerge.matrices import DataMatrix
+from nmfmerge.matrices.sparse import entries
 from nmfmerge.matrices.weighted import EntryWeights, WeightedData
 from nmfmerge.ranks.search import RankSearch
 from nmfmerge.solvers import Multiplicative, solver_of
@@ -31,10 +32,10 @@ class _Mask:
         weights = data.weights
         self.rows, self.columns = _hidden(X, weights, share, rng)
         at = self.rows, self.columns
-        self.x = np.asarray(X[at], dtype=np.float64).ravel()
+        self.x = entries(X, *at).astype(np.float64)
         self.m = np.ones(len(self.x))
         if weights is not None:
-            U = np.asarray(weights.U.X[at], dtype=np.float64).ravel()
+            U = entries(weights.U.X, *at).astype(np.float64)
             self.m = 1 - U if weights.complement else U
         self.data = _without(X, weights, at)
 
@@ -61,12 +62,12 @@ def _hidden(
         places = np.unique(rng.integers(0, m * n, count))
         rows, columns = np.divmod(places, n)
         if weights is not None:
-            U = np.asarray(weights.U.X[rows, columns]).ravel()
+            U = entries(weights.U.X, rows, columns)
             observed = (1 - U if weights.complement else U) > 0
             rows, columns = rows[observed], columns[observed]
     for line, axis in ((rows, 1), (columns, 0)):
         present = np.asarray((X != 0).sum(axis=axis)).ravel()
-        values = np.asarray(X[rows, columns]).ravel() != 0
+        values = entries(X, rows, columns) != 0
         left = present - np.bincount(line[values], minlength=len(present))
         kept = left[line] > 0
         rows, columns = rows[kept], columns[kept]
@@ -87,7 +88,7 @@ def _without(X: Any, weights: Any, at: tuple[np.ndarray, np.ndarray]) -> Weighte
         U = hidden if weights is None else sp.csr_array(weights.U.X + hidden)
         if sp.issparse(X):
             clean = X.tocoo()
-            data = np.concatenate([clean.data, -np.asarray(X[at]).ravel()])
+            data = np.concatenate([clean.data, -entries(X, *at)])
             coords = [np.concatenate(pair) for pair in zip(_places(X), at, strict=True)]
             X = sp.csr_array((data, tuple(coords)), X.shape)
             X.sum_duplicates()

@@ -145,7 +145,7 @@ def rank_path(
         if lazy.is_lazy(X):
             data = check.check_X(X, **entries)
         else:
-            data = check.check_X_on_host(X, "rank_path", **entries, missing_allowed=True)
+            data = check.check_X_on_host(X, "rank_path", **entries)
         check.check_observed(data)
         loss = LOSSES[given["beta_loss"]].of(data)
         kind = solver_of(given["solver"], loss)

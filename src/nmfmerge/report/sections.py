@@ -22,6 +22,10 @@ from nmfmerge.results.factorization import Factorization
 from nmfmerge.results.rank_path import RankPath
 from nmfmerge.settings import SETTINGS
 
+_HELD_OUT = (
+    " Held-out error: that of entries which five more paths were fitted without, with its standard "
+    "error; the assessment does not use it."
+)
 _WEIGHTED = "Every entry counts with its weight in the fitting errors on this page."
 
 
@@ -128,6 +132,7 @@ def rank(context: ReportContext) -> str:
         f"page shows rank {context.result.n_components}."
     )
     said = paragraph(str(path.assess()))
+    predicts = not np.isnan(path.held_out).all()
     drawn = figure(
         context.figures["rank-path"],
         "rank-path",
@@ -136,7 +141,7 @@ def rank(context: ReportContext) -> str:
         "fit by, in percent of the sum of squares of the data. Structure: how much more the "
         "residual has in common than noise of the same size; about 1 where only noise is left. "
         "Stability: cosine of the least alike pair of components, when both halves of the data are "
-        "fitted alone.",
+        "fitted alone." + (_HELD_OUT if predicts else ""),
     )
     rows = (
         (
@@ -144,13 +149,20 @@ def rank(context: ReportContext) -> str:
             percent(result.fitting_error),
             "–" if np.isnan(penalty) else percent(penalty),
             *("–" if np.isnan(value) else f"{value:.2f}" for value in others),
+            *([_with_spread(held, spread)] if predicts else []),
         )
-        for (r, result), penalty, *others in zip(
-            path.items(), path.penalties, path.structure, path.stability, strict=True
+        for (r, result), penalty, held, spread, *others in zip(
+            path.items(), path.penalties, path.held_out, path.held_out_error, path.structure,
+            path.stability, strict=True,
         )
-    )
-    head = ("Rank", "Fitting error", "Merge penalty", "Structure", "Stability")
+    )  # fmt: skip
+    head = ["Rank", "Fitting error", "Merge penalty", "Structure", "Stability"]
+    head += ["Held-out error"] * predicts
     return intro + said + drawn + table(head, rows, "Every rank of the path")
+
+
+def _with_spread(value: float, spread: float) -> str:
+    return "–" if np.isnan(value) else f"{percent(value)} ± {spread:.2g}"
 
 
 def starts(context: ReportContext) -> str:

@@ -303,7 +303,7 @@ class Factorization:
             X = lazy.checked(X)
             self._check_shape(X.shape)
             return in_chunks.imputed(X, self.W, self.H, weights)
-        data, factors = check_X_on_host(X, "impute", weights, missing, True), self.numpy()
+        data, factors = check_X_on_host(X, "impute", weights, missing), self.numpy()
         self._check_shape(data.shape)
         if data.weights is None:
             X = matrix_of(X)

@@ -107,6 +107,11 @@ def data_again(fit: Fit, moved_to: Path | None = None) -> Dataset | None:
     return None
 
 
+def weights_record(path: Path | None) -> dict[str, str] | None:
+    """A file of weights and its hash, for `About`."""
+    return None if path is None else {"file": str(path.resolve()), "sha256": digest(path)}
+
+
 def weights_again(fit: Fit, data: Dataset, moved_to: Path | None = None) -> Any:
     """The weights of a fit, read from their file again; ``moved_to`` is the data file."""
     if fit.about.weights is None:
