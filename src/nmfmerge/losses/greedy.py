@@ -124,10 +124,8 @@ class _PairTable:
     def next_pair(self) -> tuple[int, int] | None:
         """The pair to merge, or None where none may be."""
         count = self.components.shortlist if self.order is None else 1
-        if count == 1:
-            first = self.rank.argmin()[None]
-        else:
-            first = np.argsort(self.rank, axis=None, kind="stable")[:count]
+        flat = self.rank.ravel()
+        first = np.argsort(flat, kind="stable")[:count] if count > 1 else np.array([flat.argmin()])
         p, q = np.unravel_index(first, self.rank.shape)
         allowed = self.rank[p, q] < np.inf
         p, q = p[allowed], q[allowed]

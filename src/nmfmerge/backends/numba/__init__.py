@@ -52,7 +52,7 @@ from nmfmerge.backends.numba.kl_sweep import kl_sweep_
 from nmfmerge.backends.numba.missing_cross import missing_cross_
 from nmfmerge.backends.numba.momentum import RULE, fit_noted, judge_, judge_values_, rise, settle_
 from nmfmerge.backends.numba.mu import mean_sizes, mu_step_
-from nmfmerge.backends.numba.nnls import nnls_columns
+from nmfmerge.backends.numba.nnls import nnls_columns, nnls_vector
 from nmfmerge.backends.numba.passes import LowRank, Stored, hals_passes_
 from nmfmerge.backends.numba.steps import (
     component_sums,
@@ -127,6 +127,7 @@ __all__ = [
     "mix",
     "mu_step_",
     "nnls_columns",
+    "nnls_vector",
     "note_steps_",
     "numbers",
     "of_each",

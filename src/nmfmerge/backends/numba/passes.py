@@ -15,7 +15,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from nmfmerge.backends.numba.blocks import BLOCK, kernel, part
+from nmfmerge.backends.numba.blocks import BLOCK, inlined, kernel, part
 from nmfmerge.backends.numba.csr import gather_lines_, scatter_places_
 from nmfmerge.backends.numba.hals import inverses_, sweep_block_
 from nmfmerge.backends.numba.momentum import copy_
@@ -126,7 +126,7 @@ def _push_(F, swept, weight):
             p[j] = value
 
 
-@part
+@inlined
 def _sweep_(F, G, C, inverse, n_sweeps, S, A, notes, total, spare):
     """Sweep over all blocks of a factor; ``total`` gets the sum of what each notes."""
     total[:] = 0
