@@ -15,7 +15,7 @@ FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-_OPTIONS = {
+OPTIONS = {
     "nogil": True,
     "fastmath": FASTMATH,
     "error_model": "numpy",  # x/0 is infinite: checks for zeros would keep loops scalar
@@ -62,9 +62,9 @@ def least_curvature(dtype: np.dtype) -> Any:
 def kernel(function: _Function, **options: Any) -> _Function:
     """Compile on the first call, without the GIL, and keep the machine code for later processes."""
     try:
-        return numba.njit(cache=True, **_OPTIONS, **options)(function)
+        return numba.njit(cache=True, **OPTIONS, **options)(function)
     except RuntimeError:  # no folder that could be written to keep it in
-        return numba.njit(**_OPTIONS, **options)(function)
+        return numba.njit(**OPTIONS, **options)(function)
 
 
 def part(function: _Function) -> _Function:
@@ -78,4 +78,4 @@ def part(function: _Function) -> _Function:
 
 def inlined(function: _Function) -> _Function:
     """A part of kernels, written into each of them and analysed there; best where it is short."""
-    return numba.njit(inline="always", **_OPTIONS)(function)
+    return numba.njit(inline="always", **OPTIONS)(function)

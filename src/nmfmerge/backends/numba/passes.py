@@ -15,7 +15,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from nmfmerge.backends.numba.blocks import BLOCK, inlined, kernel, part
+from nmfmerge.backends.numba.blocks import BLOCK, OPTIONS, inlined, kernel, part
 from nmfmerge.backends.numba.csr import gather_lines_, scatter_places_
 from nmfmerge.backends.numba.hals import inverses_, sweep_block_
 from nmfmerge.backends.numba.momentum import copy_
@@ -46,7 +46,7 @@ def _product_(X, side, F, out):
     raise NotImplementedError("only inside compiled functions")
 
 
-@overload(_product_, inline="always")
+@overload(_product_, jit_options=OPTIONS | {"forceinline": True})
 def _product_of(X, side, F, out):
     if isinstance(X, types.Array):
 
