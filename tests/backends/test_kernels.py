@@ -198,22 +198,31 @@ def test_mu_flushes_denormals_to_zero():
     assert F[0, 0].any()
 
 
+def one_by_one(G, C):
+    return np.stack([kernels.nnls_vector(G, c) for c in C.T], axis=1)
+
+
+NNLS = pytest.mark.parametrize("nnls", [kernels.nnls_columns, one_by_one])
+
+
+@NNLS
 @pytest.mark.parametrize(("r", "p"), [(1, 30), (4, 80), (12, 70), (40, 20)])
-def test_nnls_equals_scipys(r, p):
+def test_nnls_equals_scipys(r, p, nnls):
     rng = np.random.default_rng(r)
     A = rng.random((r, r + 3))
     C = A @ rng.standard_normal((r + 3, p))
-    F = kernels.nnls_columns(A @ A.T, C)
+    F = nnls(A @ A.T, C)
     np.testing.assert_allclose(F, reference.nnls_columns(A @ A.T, C), rtol=1e-7, atol=1e-8)
     assert (F == 0).any()
 
 
-def test_nnls_of_an_ill_conditioned_gram_satisfies_the_optimality_conditions():
+@NNLS
+def test_nnls_of_an_ill_conditioned_gram_satisfies_the_optimality_conditions(nnls):
     rng = np.random.default_rng(1)
     A = np.exp(-0.5 * ((np.arange(30) - np.arange(0, 30, 2)[:, None]) / 3) ** 2)
     G = A @ A.T
     C = A @ rng.random((30, 200))
-    F = kernels.nnls_columns(G, C)
+    F = nnls(G, C)
     gradient = G @ F - C
     assert np.linalg.cond(G) > 1e5
     assert F.min() >= 0
@@ -221,12 +230,13 @@ def test_nnls_of_an_ill_conditioned_gram_satisfies_the_optimality_conditions():
     assert np.abs(gradient[F > 0]).max() < 1e-9
 
 
-def test_nnls_with_dependent_and_zero_components_is_finite_and_optimal():
+@NNLS
+def test_nnls_with_dependent_and_zero_components_is_finite_and_optimal(nnls):
     rng = np.random.default_rng(2)
     A = rng.random((4, 6))
     A = np.stack([A[0], A[0], A[1], np.zeros(6), A[2], A[0] + A[1]])
     C = A @ rng.random((6, 90))
-    F = kernels.nnls_columns(A @ A.T, C)
+    F = nnls(A @ A.T, C)
     gradient = A @ A.T @ F - C
     assert np.isfinite(F).all()
     assert F.min() >= 0

@@ -7,7 +7,7 @@ from sklearn.decomposition import non_negative_factorization
 
 from nmfmerge.backends import reference_kl as reference
 from nmfmerge.backends import threads
-from nmfmerge.backends.numba.blocks import dividing_kernel
+from nmfmerge.backends.numba.blocks import kernel
 from nmfmerge.backends.numba.kl_lines import log_
 from nmfmerge.backends.numba.kl_sums import kl_line_sums
 from nmfmerge.losses.kl_divergence import Divergence
@@ -191,7 +191,7 @@ def test_logarithms():
     np.testing.assert_allclose(own, np.log(z), rtol=3e-16, atol=2e-16)
 
 
-@dividing_kernel
+@kernel
 def _logs(z, k):
     log_(z, k, z.size)
 

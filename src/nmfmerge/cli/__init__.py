@@ -5,6 +5,7 @@ not converge within its limits (its result is still written), 130 interrupted.
 """
 
 import argparse
+import gc
 import json
 import sys
 import warnings
@@ -19,12 +20,17 @@ COMMANDS = (
     "compare", "explore", "info",
 )  # fmt: skip
 
+# New ones between two garbage collections: more than usual, as imports and figures make many that
+# stay.
+_OBJECTS = 50_000
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code.
 
     Only the code of this command is imported, and nothing for ``--version``.
     """
+    gc.set_threshold(_OBJECTS)
     words = sys.argv[1:] if arguments is None else list(arguments)
     given = _parser(words[0] if words else None).parse_args(words)
     from threadpoolctl import threadpool_limits

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from nmfmerge.backends.numba import gram64, merge_cheapest_
+from nmfmerge.backends.numba import gram64
 from nmfmerge.losses.greedy import Components
 
 _LARGEST_EXPONENT = 100  # of two, of a factor that needs no scaling
@@ -111,15 +111,6 @@ class GramComponents(Components):
         """Squares in the scale of W and H; infinite or zero where that leaves the range."""
         with np.errstate(over="ignore", under="ignore"):
             return np.ldexp(self.unit * value, 2 * self.exponent)
-
-    def join_cheapest_(self, n_merges: int) -> np.ndarray:
-        """Join the cheapest pairs, in compiled code."""
-        pairs, costs = merge_cheapest_(
-            self.C, self.D, self.A, self.B, self.w_size, self.w_exponent, self.ids, self.alive,
-            self.held, n_merges,
-        )  # fmt: skip
-        self.pairs += [(i, j) for i, j in pairs.tolist()]
-        return np.asarray(self.in_full(costs))
 
     def combine_(self, p: int, q: int) -> None:
         """Put the merged component in slot p, eqs. (linear_merge_model) and (optimal_h_m).

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.linalg import qr, solve_triangular
 from scipy.linalg import svd as lapack_svd
 
-from nmfmerge.backends.numba import nnls_columns, of_each
+from nmfmerge.backends.numba import nnls_vector, of_each
 from nmfmerge.losses.base import Recovered
 from nmfmerge.matrices import Array, Check, DataMatrix
 from nmfmerge.matrices.pairs import pair_scales
@@ -227,10 +227,10 @@ def best_scales(
 def _nnls(A: np.ndarray, b: np.ndarray, held: np.ndarray) -> np.ndarray:
     """Minimise ½aᵀAa − bᵀa over a ≥ 0 for a small positive semidefinite A; held entries are 1."""
     if not held.any():
-        return nnls_columns(A, b[:, None])[:, 0]
+        return nnls_vector(A, b)
     a = np.ones(len(b))
     rest = b - A[:, held].sum(axis=1)
-    a[~held] = nnls_columns(A[np.ix_(~held, ~held)], rest[~held, None])[:, 0]
+    a[~held] = nnls_vector(A[np.ix_(~held, ~held)], rest[~held])
     return a
 
 

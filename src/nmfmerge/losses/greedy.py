@@ -68,10 +68,6 @@ class Components(ABC):
         """Which of the cheapest pairs, least penalty first, is merged."""
         return 0
 
-    def join_cheapest_(self, n_merges: int) -> np.ndarray:
-        """Join the cheapest pair ``n_merges`` times; return the penalties, in full."""
-        return _join_in_order_(self, n_merges, np.inf, None)
-
     def join_(self, p: int, q: int) -> None:
         """Join slots p and q in p, and record it."""
         self.combine_(p, q)
@@ -104,18 +100,9 @@ def join_pairs_(
     components: Components, n_components: int, max_penalty: float, order: Order | None
 ) -> np.ndarray:
     """Join pairs down to ``n_components``; return the penalties. Arguments as in `merge_plan`."""
-    n_merges = max(0, len(components.alive) - n_components)
-    if order is None and max_penalty == np.inf:
-        return components.join_cheapest_(n_merges)
-    return _join_in_order_(components, n_merges, max_penalty, order)
-
-
-def _join_in_order_(
-    components: Components, n_merges: int, max_penalty: float, order: Order | None
-) -> np.ndarray:
     table = _PairTable(components, order)
     penalties: list[float] = []
-    while len(penalties) < n_merges:
+    for _ in range(len(components.alive) - n_components):
         pair = table.next_pair()
         if pair is None or (cost := float(components.in_full(table.penalty[pair]))) > max_penalty:
             break
@@ -137,7 +124,8 @@ class _PairTable:
     def next_pair(self) -> tuple[int, int] | None:
         """The pair to merge, or None where none may be."""
         count = self.components.shortlist if self.order is None else 1
-        first = np.argsort(self.rank, axis=None, kind="stable")[:count]
+        flat = self.rank.ravel()
+        first = np.argsort(flat, kind="stable")[:count] if count > 1 else np.array([flat.argmin()])
         p, q = np.unravel_index(first, self.rank.shape)
         allowed = self.rank[p, q] < np.inf
         p, q = p[allowed], q[allowed]

@@ -24,6 +24,7 @@ class ResidualStructure:
     def __init__(self, data: DataMatrix, loss: Loss = FROBENIUS) -> None:
         self._loss = loss
         self._sample = data.sample(_MAX_ENTRIES)
+        self._signs: list[np.ndarray] = []
 
     def structure(self, Wt: np.ndarray, H: np.ndarray) -> float:
         """How much more structure X − WH has than noise; NaN where X is streamed.
@@ -37,10 +38,10 @@ class ResidualStructure:
         R = self._loss.residual(X, WH)
         if weights is not None:
             R = R * np.sqrt(weights)
-        rng = np.random.default_rng(0)
-        draws = _DRAWS if R.size <= _FEW else 1
-        signs = (rng.integers(0, 2, R.shape, dtype=np.int8) * 2 - 1 for _ in range(draws))
-        by_chance = float(np.mean([_largest(R * sign) for sign in signs]))
+        if not self._signs:
+            rng, draws = np.random.default_rng(0), _DRAWS if R.size <= _FEW else 1
+            self._signs = [rng.integers(0, 2, R.shape, dtype=np.int8) * 2 - 1 for _ in range(draws)]
+        by_chance = float(np.mean([_largest(R * sign) for sign in self._signs]))
         return _largest(R) / by_chance if by_chance > 0 else 1.0
 
 

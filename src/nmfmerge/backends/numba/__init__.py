@@ -21,6 +21,7 @@ from nmfmerge.backends.numba.factors import (
     empty,
     from_host,
     indices,
+    inner_products,
     joined,
     mix,
     numbers,
@@ -48,16 +49,14 @@ from nmfmerge.backends.numba.kl_sums import (
     kl_x_log_y,
 )
 from nmfmerge.backends.numba.kl_sweep import kl_sweep_
-from nmfmerge.backends.numba.merging import merge_cheapest_
 from nmfmerge.backends.numba.missing_cross import missing_cross_
 from nmfmerge.backends.numba.momentum import RULE, fit_noted, judge_, judge_values_, rise, settle_
 from nmfmerge.backends.numba.mu import mean_sizes, mu_step_
-from nmfmerge.backends.numba.nnls import nnls_columns
+from nmfmerge.backends.numba.nnls import nnls_columns, nnls_vector
 from nmfmerge.backends.numba.passes import LowRank, Stored, hals_passes_
 from nmfmerge.backends.numba.steps import (
     component_sums,
     inner_product,
-    inner_products,
     largest_ratio,
     largest_step,
     note_steps_,
@@ -124,11 +123,11 @@ __all__ = [
     "largest_step",
     "least_curvature",
     "mean_sizes",
-    "merge_cheapest_",
     "missing_cross_",
     "mix",
     "mu_step_",
     "nnls_columns",
+    "nnls_vector",
     "note_steps_",
     "numbers",
     "of_each",

@@ -15,8 +15,12 @@ FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-# Without a wrapper for C, which nothing calls and which costs as much to compile as the function.
-_OPTIONS = {"nogil": True, "fastmath": FASTMATH, "no_cfunc_wrapper": True}
+OPTIONS = {
+    "nogil": True,
+    "fastmath": FASTMATH,
+    "error_model": "numpy",  # x/0 is infinite: checks for zeros would keep loops scalar
+    "no_cfunc_wrapper": True,  # which nothing calls, and which takes as long as the function
+}
 
 
 class _GarbageWaits(event.Listener):
@@ -57,32 +61,21 @@ def least_curvature(dtype: np.dtype) -> Any:
 
 def kernel(function: _Function, **options: Any) -> _Function:
     """Compile on the first call, without the GIL, and keep the machine code for later processes."""
-    options = {**_OPTIONS, **options}
     try:
-        return numba.njit(cache=True, **options)(function)
+        return numba.njit(cache=True, **OPTIONS, **options)(function)
     except RuntimeError:  # no folder that could be written to keep it in
-        return numba.njit(**options)(function)
+        return numba.njit(**OPTIONS, **options)(function)
 
 
-def dividing_kernel(function: _Function) -> _Function:
-    """A `kernel` in which x/0 is infinite: checks for zeros would keep its loops scalar."""
-    return kernel(function, error_model="numpy")
-
-
-def part(function: _Function, **options: Any) -> _Function:
+def part(function: _Function) -> _Function:
     """A part of kernels, which only they call: analysed once, and compiled into each of them.
 
     Were it called as a function, it would exist twice, and the two copies may round differently:
     one in the process that compiles it, the other from the cache.
     """
-    return kernel(function, forceinline=True, no_cpython_wrapper=True, **options)
-
-
-def dividing_part(function: _Function) -> _Function:
-    """A `part` of a `dividing_kernel`."""
-    return part(function, error_model="numpy")
+    return kernel(function, forceinline=True, no_cpython_wrapper=True)
 
 
 def inlined(function: _Function) -> _Function:
     """A part of kernels, written into each of them and analysed there; best where it is short."""
-    return numba.njit(inline="always", **_OPTIONS)(function)
+    return numba.njit(inline="always", **OPTIONS)(function)

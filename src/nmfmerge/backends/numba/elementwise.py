@@ -7,7 +7,7 @@ lines or places that a thread has: the bits do not depend on threads.
 
 import numpy as np
 
-from nmfmerge.backends.numba.blocks import dividing_kernel, inlined
+from nmfmerge.backends.numba.blocks import inlined, kernel
 from nmfmerge.backends.numba.csr import first_from
 
 RATIO, RESIDUAL = 0, 1
@@ -51,7 +51,7 @@ def n_blocks(n_lines):
     return -(-n_lines // _LINES)
 
 
-@dividing_kernel
+@kernel
 def _apply_(code, floor, scale, X, E):
     """Replace the entries y of E by e; return the sum."""
     total = 0.0
@@ -65,7 +65,7 @@ def _apply_(code, floor, scale, X, E):
     return total
 
 
-@dividing_kernel
+@kernel
 def gather_cross_(
     indptr, places, values, code, floor, scale, F_lines, F_places, out, sums, first, last
 ):
@@ -90,7 +90,7 @@ def gather_cross_(
         sums[i] = total
 
 
-@dividing_kernel
+@kernel
 def scatter_cross_(
     indptr, places, values, code, floor, scale, F_lines, F_places, out, sums, first, last
 ):

@@ -99,8 +99,8 @@ def with_zero_components(F, count):
 
 @kernel
 def row_products(F, G):
-    """⟨f_t, g_t⟩ of each component, in float64."""
-    total = np.empty(F.shape[:2])
+    """⟨f_t, g_t⟩ of each component, in float64 and in an order that threads do not change."""
+    total = np.empty(F.shape[:2], np.float64)
     for i in range(F.shape[0]):
         for t in range(F.shape[1]):
             f, g = F[i, t], G[i, t]
@@ -111,19 +111,12 @@ def row_products(F, G):
     return total
 
 
-@kernel
+def inner_products(A, B):
+    """⟨A, B⟩ of each start, in float64."""
+    return row_products(A, B).sum(axis=1)
+
+
 def part_norms(F):
     """Norms of the positive and of the negative part of each component, in float64."""
-    norms = np.empty((F.shape[0], F.shape[1], 2))
-    for i in range(F.shape[0]):
-        for t in range(F.shape[1]):
-            positive = 0.0
-            negative = 0.0
-            for value in F[i, t]:
-                if value > 0:
-                    positive += value * value
-                else:
-                    negative += value * value
-            norms[i, t, 0] = np.sqrt(positive)
-            norms[i, t, 1] = np.sqrt(negative)
-    return norms
+    parts = np.maximum(F, 0), np.minimum(F, 0)
+    return np.sqrt(np.stack([row_products(one, one) for one in parts], axis=-1))

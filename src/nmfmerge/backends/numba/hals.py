@@ -63,7 +63,7 @@ def inverses_(inverse, G, least):
         inverse[t] = one / G[t, t] if G[t, t] > least else one - one
 
 
-@inlined
+@part
 def sweep_block_(F, G, C, inverse, n_sweeps, start, S, A, notes, rest):
     """Sweep over a block of columns; S (r × BLOCK), A (4 × BLOCK) and rest (2 r) are scratch.
 

@@ -7,12 +7,12 @@ towards 0 and 1. Each bin stands for two points, with its mean and its variance.
 
 import numpy as np
 
-from nmfmerge.backends.numba.blocks import dividing_kernel, dividing_part, inlined
+from nmfmerge.backends.numba.blocks import inlined, kernel, part
 
 BINS = 32
 
 
-@dividing_kernel
+@kernel
 def pair_informations(w, h, mass, p, q):
     """I of the pairs of components (p, q), in O(m + n + BINS²) each.
 
@@ -49,7 +49,7 @@ def _place(a):
     return np.sqrt(0.5 * a) if a < 0.5 else 1 - np.sqrt(0.5 * max(1 - a, 0.0))
 
 
-@dividing_part
+@part
 def _points_(f, g, share, weight, point, square):
     """Two points for each bin of the posterior ``share·f / (share·f + (1 − share)·g)``."""
     low, high = 1.0, 0.0

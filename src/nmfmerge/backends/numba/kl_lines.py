@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nmfmerge.backends.numba.blocks import dividing_part, inlined
+from nmfmerge.backends.numba.blocks import inlined, part
 
 SPARSE, ALONG, ACROSS = 0, 1, 2  # how lines lie in `values`
 
@@ -48,7 +48,7 @@ def lines_of_sparse(values, indptr, places, scale: float = 1.0) -> Lines:
     return Lines(values, indptr, places, SPARSE, scale, True, longest)
 
 
-@dividing_part
+@part
 def load_block_(tile, lines, start, width, length):
     """Copy lines that lie across memory, a block of them, into rows of ``tile``."""
     if lines.layout == ACROSS:
@@ -59,7 +59,7 @@ def load_block_(tile, lines, start, width, length):
                 tile[b, e] = row[b]
 
 
-@dividing_part
+@part
 def load_line_(x, G, lines, tile, start, b, length, rows):
     """Put the values of a line into x, and what is beside them in the fixed factor into G.
 
@@ -102,7 +102,7 @@ def load_line_(x, G, lines, tile, start, b, length, rows):
     return n
 
 
-@dividing_part
+@part
 def fit_line_(y, A, v, n):
     """Put Σ v_k A_k into y."""
     for e in range(n):
@@ -120,7 +120,7 @@ _EXPONENT = 0x4330000000000000  # the bits of 2⁵²
 _ROOT = 0x3FE6A09E667F3BCD  # the bits of √½
 
 
-@dividing_part
+@part
 def log_(z, k, n):
     """Replace positive normal z, float64, by their logarithms, to 2e-16; ``k`` is scratch.
 

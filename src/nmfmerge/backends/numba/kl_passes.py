@@ -6,7 +6,7 @@ in memory, one after another.
 
 import numpy as np
 
-from nmfmerge.backends.numba.blocks import BLOCK, dividing_kernel, dividing_part
+from nmfmerge.backends.numba.blocks import BLOCK, kernel, part
 from nmfmerge.backends.numba.extrapolate import extrapolate_
 from nmfmerge.backends.numba.kl_sweep import sweep_blocks_
 from nmfmerge.backends.numba.momentum import judge_by_value_, settle_each_
@@ -15,7 +15,7 @@ from nmfmerge.backends.numba.shares import add_blocks
 from nmfmerge.backends.numba.steps import largest_ratio, note_steps_
 
 
-@dividing_kernel
+@kernel
 def kl_passes_(
     A, B, lines_A, lines_B, free_A, free_B, l1, l2, floor, n_sweeps, extrapolates,
     swept_A, swept_B, accepted, objective, weight, bound, last_weight, rest, taken_back,
@@ -99,18 +99,18 @@ def kl_passes_(
     return done
 
 
-@dividing_part
+@part
 def _room_(F, lines):
     """Room for a factor row by row, where lines beside it are gathered."""
     return np.empty((1, F.shape[2] if lines.gathers else 0, F.shape[1]), F.dtype)
 
 
-@dividing_part
+@part
 def _notes_(F):
     return np.empty((-(-F.shape[2] // BLOCK), 2 * F.shape[1] + 1))
 
 
-@dividing_part
+@part
 def _sum_(f):
     """The sum of a component, in float64."""
     total = 0.0
@@ -119,7 +119,7 @@ def _sum_(f):
     return total
 
 
-@dividing_part
+@part
 def _penalty_(F, l1, l2):
     """``l1·Σv + ½·l2·Σv²`` of a factor."""
     total = 0.0

@@ -6,7 +6,7 @@ Multiplicative updates, the divergence itself, and by how much merges of compone
 import numpy as np
 import scipy.sparse as sp
 
-from nmfmerge.backends.numba.blocks import BLOCK, dividing_kernel
+from nmfmerge.backends.numba.blocks import BLOCK, kernel
 from nmfmerge.backends.numba.kl_lines import (
     ALONG,
     SPARSE,
@@ -27,7 +27,7 @@ def kl_line_sums(lines, n_lines, length):
     return sums
 
 
-@dividing_kernel
+@kernel
 def _line_sums_(lines, length, sums):
     n_lines = len(sums)
     tile = np.empty((BLOCK, length), lines.values.dtype)
@@ -79,7 +79,7 @@ def _multiplied(F, fixed, sums, lines, floor, tiny, l1, l2, update):
     return add_blocks(notes, n_starts)
 
 
-@dividing_kernel
+@kernel
 def _mu_blocks_(F_all, fixed, rows, lines, sums, l2, floor, tiny, update, notes, first, last):
     _, r, p = F_all.shape
     q = fixed.shape[2]
@@ -129,7 +129,7 @@ def kl_x_log_y(F, fixed, lines, floor):
     return add_blocks(notes, n_starts)[:, 0]
 
 
-@dividing_kernel
+@kernel
 def _x_log_y_blocks_(F_all, fixed, rows, lines, floor, notes, first, last):
     _, r, p = F_all.shape
     q = fixed.shape[2]
@@ -166,7 +166,7 @@ def kl_divergences(F, fixed, lines, floor):
     return stored + np.maximum(everywhere - fitted, 0)
 
 
-@dividing_kernel
+@kernel
 def _divergence_blocks_(F_all, fixed, rows, lines, floor, notes, first, last):
     _, r, p = F_all.shape
     q = fixed.shape[2]
@@ -211,7 +211,7 @@ def kl_ratios(Wt, H, lines, floor):
     return out.reshape(m, n)
 
 
-@dividing_kernel
+@kernel
 def _ratio_blocks_(F_all, fixed, rows, lines, starts, floor, out, notes, first, last):
     _, r, p = F_all.shape
     q = fixed.shape[2]
@@ -265,7 +265,7 @@ def kl_merge_rises(Wt, H, lines, floor, w_steps, h_steps):
     return add_blocks(notes, 1)[0]
 
 
-@dividing_kernel
+@kernel
 def _rise_blocks_(F_all, everything, rows, lines, w_steps, floor, notes, first, last):
     _, r, p = F_all.shape
     q = everything.shape[2]

@@ -7,7 +7,7 @@ over one at a time, short dense ones side by side (`kl_panel`).
 
 import numpy as np
 
-from nmfmerge.backends.numba.blocks import BLOCK, dividing_kernel, inlined
+from nmfmerge.backends.numba.blocks import BLOCK, inlined, kernel
 from nmfmerge.backends.numba.kl_lines import (
     SPARSE,
     fit_line_,
@@ -81,7 +81,7 @@ def row_major(fixed, lines):
     return np.empty((len(fixed), 0, fixed.shape[1]), fixed.dtype)
 
 
-@dividing_kernel
+@kernel
 def sweep_blocks_(
     F_all, fixed, rows, lines, sums, l2, floor, n_sweeps, value, free, notes, first, last
 ):

@@ -34,6 +34,42 @@ def nnls_columns(G, C):
     return F
 
 
+def nnls_vector(G: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """`nnls_columns` for a single column, begun from the solution without f ≥ 0.
+
+    One column is too little work to compile for.
+    """
+    diagonal = np.diag(G)
+    scale = np.sqrt(np.divide(1, diagonal, out=np.zeros(len(c)), where=diagonal > 0))
+    G, c = G * scale[:, None] * scale, c * scale
+    tolerance = 10 * len(c) * np.finfo(np.float64).eps * np.abs(c).max(initial=0)
+    x = np.maximum(_solved(G, c, scale > 0), 0)
+    passive = x > 0
+    for _ in range(10 * len(c)):
+        target = _solved(G, c, passive)
+        blocked = np.flatnonzero(passive & (target <= 0))
+        if blocked.size:  # go towards the target until the first component becomes zero
+            reach = x[blocked] / (x[blocked] - target[blocked])
+            x = np.maximum(x + reach.min() * (target - x), 0)
+            x[blocked[reach.argmin()]] = 0
+            passive &= x > 0
+            continue
+        x = target
+        slope = np.where(passive, 0, c - G @ x)
+        if slope.max(initial=0) <= tolerance:
+            break
+        passive[slope.argmax()] = True
+    return x * scale
+
+
+def _solved(G: np.ndarray, c: np.ndarray, passive: np.ndarray) -> np.ndarray:
+    """The solution on the passive set, zero elsewhere; of several, the shortest."""
+    x = np.zeros(len(c))
+    rows = G[passive][:, passive]
+    x[passive] = np.linalg.lstsq(rows, c[passive], rcond=_DEPENDENT)[0]
+    return x
+
+
 @kernel
 def _solve_blocks_(F_all, G, C, notes, first, last):
     F = F_all[0]

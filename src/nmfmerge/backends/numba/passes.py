@@ -15,7 +15,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from nmfmerge.backends.numba.blocks import BLOCK, kernel, part
+from nmfmerge.backends.numba.blocks import BLOCK, OPTIONS, inlined, kernel, part
 from nmfmerge.backends.numba.csr import gather_lines_, scatter_places_
 from nmfmerge.backends.numba.hals import inverses_, sweep_block_
 from nmfmerge.backends.numba.momentum import copy_
@@ -46,7 +46,7 @@ def _product_(X, side, F, out):
     raise NotImplementedError("only inside compiled functions")
 
 
-@overload(_product_, inline="always")
+@overload(_product_, jit_options=OPTIONS | {"forceinline": True})
 def _product_of(X, side, F, out):
     if isinstance(X, types.Array):
 
@@ -126,7 +126,7 @@ def _push_(F, swept, weight):
             p[j] = value
 
 
-@part
+@inlined
 def _sweep_(F, G, C, inverse, n_sweeps, S, A, notes, total, spare):
     """Sweep over all blocks of a factor; ``total`` gets the sum of what each notes."""
     total[:] = 0
@@ -220,24 +220,21 @@ def hals_passes_(
     """
     r = len(A)
     G_A, G_B = np.empty((r, r), A.dtype), np.empty((r, r), A.dtype)
-    C_A, C_B = np.empty(A.shape, A.dtype), np.empty(B.shape, A.dtype)
+    C_A, C_B = np.empty((r, A.shape[1]), A.dtype), np.empty((r, B.shape[1]), A.dtype)
     S, R = np.empty((r, BLOCK), A.dtype), np.empty((4, BLOCK), A.dtype)
     inverse, ratio = np.empty(r, A.dtype), np.empty(r, steps.dtype)
     notes, total = np.empty(2 * r + 1, steps.dtype), np.empty(2 * r + 1, steps.dtype)
     spare = np.empty(2 * r, steps.dtype)
-    knows_cross = False  # whether the second side's cross product is that of the accepted point
-    knows_grams = False
+    known = False  # whether the products made last are those of the factors as they are
     done = 0
     while done < steps.size:
-        if not knows_grams:
-            _gram_(A, l2[1], G_A)
-            _gram_(B, l2[0], G_B)
-            knows_grams = True
         weight = 0.0 if rest[0] or not extrapolates else state[1]
         sums_rise = extrapolates and state[0] < limit
         rise, fit = 0.0, 0.0
-        ratio[:] = 0
-        for half in range(2):
+        for t in range(r):
+            ratio[t] = 0
+        # Each half updates a factor; before them comes, where needed, what a rise is summed from.
+        for half in range(-1 if sums_rise and not known else 0, 2):
             side = first if half == 0 else 1 - first
             if side == 0:
                 F, G_F, C, swept, still = A, G_A, C_A, swept_A, still_A
@@ -245,14 +242,15 @@ def hals_passes_(
             else:
                 F, G_F, C, swept, still = B, G_B, C_B, swept_B, still_B
                 other, G, C_other, swept_other = A, G_A, C_A, swept_A
-            if extrapolates:
-                if sums_rise and half == 0 and not knows_cross:
-                    _cross_(X, scale, 1 - side, F, l1[1 - side], C_other)
+            if extrapolates and half >= 0:
                 _push_(other, swept_other, weight)
                 if sums_rise:
                     rise += _rise_(other, G_F, C_other, swept_other)
+            if extrapolates or half == 1 or not known:
                 _gram_(other, l2[side], G)
             _cross_(X, scale, side, other, l1[side], C)
+            if half < 0:
+                continue
             inverses_(inverse, G, least)
             for t in range(r):
                 if still[t]:
@@ -264,11 +262,12 @@ def hals_passes_(
             for t in range(r):
                 if total[r + t] > 0:
                     ratio[t] = max(ratio[t], np.sqrt(total[t] / total[r + t]))
-            _gram_(F, l2[1 - side], G_F)
             if half == 1:
+                _gram_(F, l2[1 - side], G_F)
                 fit = _inner_(F, C)
                 if l1[1 - side] != 0:
                     fit -= l1[1 - side] * _sum_(other)
+        known = True
         whole = model_norm2(G_A, G_B)
         now = max(0.0, 0.5 * constant - fit + 0.5 * whole)
         step = largest_of(ratio, G_A, G_B, negligible * negligible * whole)
@@ -279,13 +278,12 @@ def hals_passes_(
             rose = rise if sums_rise else now - state[0]
             back = rose > 0 and not rest[0]
             rest[0] = back
-            knows_cross = not back
             if back:
                 state[2] = state[3]
                 state[1] /= rule.shrink
                 copy_(swept, F)
                 copy_(accepted, other)
-                knows_grams = False
+                known = False
                 step = np.nan
             else:
                 state[0], state[3] = now, state[1]

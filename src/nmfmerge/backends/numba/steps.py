@@ -61,23 +61,18 @@ def largest_of(ratio, WtW, HHt, least):
     return largest
 
 
-@inlined
-def _inner(A, B, start, stop):
-    total = 0.0
-    for t in range(A.shape[0]):
-        a = A[t, start:stop]
-        b = B[t, start:stop]
-        row = 0.0
-        for j in range(stop - start):
-            row += a[j] * b[j]
-        total += row
-    return total
-
-
 @kernel
 def inner_product(A, B, start=0, stop=-1):
     """⟨A, B⟩ over columns start to stop, in float64 and in an order that threads do not change."""
-    return _inner(A, B, start, A.shape[1] if stop < 0 else stop)
+    end = A.shape[1] if stop < 0 else stop
+    total = 0.0
+    for t in range(A.shape[0]):
+        a, b = A[t, start:end], B[t, start:end]
+        row = 0.0
+        for j in range(end - start):
+            row += a[j] * b[j]
+        total += row
+    return total
 
 
 def component_sums(F):
@@ -88,12 +83,3 @@ def component_sums(F):
 def sums(F):
     """Sum of the factor of each start, in float64."""
     return F.sum(axis=(1, 2), dtype=np.float64)
-
-
-@kernel
-def inner_products(A, B):
-    """⟨A, B⟩ of each start, in float64 and in an order that threads do not change."""
-    total = np.empty(A.shape[0])
-    for i in range(A.shape[0]):
-        total[i] = _inner(A[i], B[i], 0, A.shape[2])
-    return total
