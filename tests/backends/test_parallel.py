@@ -4,6 +4,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 from threading import Event, get_ident
 
 import numpy as np
@@ -17,7 +18,7 @@ from nmfmerge.backends import teams
 from nmfmerge.backends import threads as parallel
 from nmfmerge.backends.blas import BlasThreads
 from nmfmerge.backends.numba import available_threads, hals_sweep_, in_threads, shares
-from nmfmerge.matrices import SparseData
+from nmfmerge.matrices import SparseData, wrap
 
 
 @pytest.fixture
@@ -317,3 +318,30 @@ print(result.n_iter, hals_passes_.stats.cache_path)
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
     )
     assert out.stdout.strip() == "11 None"
+
+
+@pytest.mark.parametrize("idle", [0, 2])
+@pytest.mark.parametrize("n", [0, 1, 5, 200])
+def test_ranges_cover_all_parts_once(three_threads, idle, n):
+    """Single parts where a thread is idle, else long ranges; never the same part twice."""
+    parallel._pool().idle = idle
+    done = SimpleQueue()
+    parallel.share_ranges(lambda i, j: done.put(range(i, j)), n)
+    ranges = sorted((done.get() for _ in range(done.qsize())), key=lambda parts: parts.start)
+    assert [i for parts in ranges for i in parts] == list(range(n))
+    longest = max((len(parts) for parts in ranges), default=0)
+    assert longest == (min(n, 64) if idle == 0 else min(n, 1))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_products_have_the_same_bits_part_by_part_and_in_one_go(three_threads, rng, dtype, order):
+    data = wrap(np.asarray(rng.random((700, 1301)), dtype=dtype, order=order))
+    Wt, F = rng.random((1, 30, 700)).astype(dtype), rng.random((1, 50, 9000)).astype(dtype)
+    found = []
+    for idle in (0, 2):
+        parallel._pool().idle = idle
+        found.append((data.cross("H", Wt), data.gram(F, np.empty((1, 50, 50), dtype))))
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    np.testing.assert_array_equal(found[0][1], found[1][1])
+    np.testing.assert_allclose(found[0][0][0], Wt[0] @ data.X, rtol=1e-3)

@@ -19,6 +19,8 @@ from nmfmerge.backends.blas import blas
 from nmfmerge.backends.teams import Team, available_threads, in_team, present_team
 from nmfmerge.machine import cores
 
+_IN_A_ROW = 64  # parts: after so many, Ctrl-C is looked for
+
 _T = TypeVar("_T")
 _U = TypeVar("_U")
 
@@ -105,11 +107,15 @@ class _Pool:
         for i in range(self.idle):
             Thread(target=self._serve, name=f"nmfmerge-{i}", daemon=True).start()
 
+    def idle_in(self, team: Team | None) -> int:
+        """How many threads may help a team."""
+        in_team = self.idle if team is None else team.idle
+        return max(0, min(in_team, self.idle, self.idle + 1 - blas().fits))  # a core for each fit
+
     def offer(self, job: _Job, n: int) -> None:
         """Ask up to ``n`` idle threads to help."""
-        with self._lock:  # one core is taken by each thread that computes a fit
-            in_team = n if job.team is None else job.team.idle
-            n = max(0, min(n, in_team, self.idle, self.idle + 1 - blas().fits))
+        with self._lock:
+            n = min(n, self.idle_in(job.team))
             self._add_idle(-n, job.team)
         for _ in range(n):
             self._queue.put(job)
@@ -173,6 +179,19 @@ def share(
     job.run()
 
 
+def share_ranges(work: Callable[[int, int], object], n: int) -> None:
+    """Call ``work(first, last)`` for ranges that cover 0 to n: single parts where threads are idle.
+
+    Elsewhere many in a row, because a long call without Python's lock holds up the other threads
+    less than many short ones.
+    """
+    if n > 1 and available_threads() > 1 and _pool().idle_in(present_team()) > 0:
+        share(lambda i: work(i, i + 1), n)
+        return
+    for first in range(0, n, _IN_A_ROW):
+        work(first, min(first + _IN_A_ROW, n))
+
+
 def of_each(function: Callable[[_T], _U], items: Sequence[_T]) -> list[_U]:
     """``function`` of each item, by several threads."""
     results: list[Any] = [None] * len(items)
@@ -185,5 +204,5 @@ def of_each(function: Callable[[_T], _U], items: Sequence[_T]) -> list[_U]:
 
 
 def in_threads(kernel: Callable[..., None], bounds: Sequence[int], *arguments: Any) -> None:
-    """Call ``kernel(*arguments, first, last)`` for each share between two bounds."""
-    share(lambda i: kernel(*arguments, bounds[i], bounds[i + 1]), len(bounds) - 1)
+    """Call ``kernel(*arguments, first, last)`` for shares between bounds, or for all at once."""
+    share_ranges(lambda i, j: kernel(*arguments, bounds[i], bounds[j]), len(bounds) - 1)

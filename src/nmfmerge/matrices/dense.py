@@ -1,5 +1,6 @@
 """X as a dense array, C- or Fortran-ordered, used as it lies in memory."""
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.linalg import svd as lapack_svd
 
-from nmfmerge.backends.numba import gram64, one_blas_thread, share
+from nmfmerge.backends.numba import gram64, one_blas_thread, share, share_ranges
 from nmfmerge.backends.numba.elementwise import dense_cross_, n_blocks
 from nmfmerge.backends.numba.kl_lines import Lines, lines_of_dense
 from nmfmerge.matrices.base import DataMatrix, Side
@@ -70,12 +71,13 @@ class DenseData(DataMatrix):
         """F X into ``out``, in parts of columns that are the same for any number of threads."""
         width = _part_width(2.0 * len(F) * len(X))
 
-        def part(i: int) -> None:
-            product = out[:, i * width : (i + 1) * width]
-            np.matmul(F, X[:, i * width : (i + 1) * width], out=product)
-            self._scaled_(product)
+        def multiply(first: int, last: int) -> None:
+            parts = (_parts(A, width, first, last) for A in (X, out))
+            for columns, products in zip(*parts, strict=True):
+                np.matmul(F, columns, out=products)
+            self._scaled_(out[:, first * width : last * width])
 
-        share(part, -(-X.shape[1] // width))
+        share_ranges(multiply, -(-X.shape[1] // width))
         return out
 
     def gram(self, F: Any, out: Any) -> Any:
@@ -85,14 +87,16 @@ class DenseData(DataMatrix):
         n = -(-length // width)
         if n < 2:
             return super().gram(F, out)
-        parts = np.empty((n, *out.shape), out.dtype)
+        grams = np.empty((n, *out.shape), out.dtype)
 
-        def part(i: int) -> None:
-            columns = F[:, :, i * width : (i + 1) * width]
-            np.matmul(columns, columns.swapaxes(1, 2), out=parts[i])
+        def multiply(first: int, last: int) -> None:
+            for columns in _parts(F, width, first, last):
+                done = first + len(columns)
+                np.matmul(columns, columns.swapaxes(-1, -2), out=grams[first:done])
+                first = done
 
-        share(part, n)
-        return np.sum(parts, axis=0, out=out)
+        share_ranges(multiply, n)
+        return np.sum(grams, axis=0, out=out)
 
     def for_passes(self, r: int) -> tuple[Any, float, Side] | None:
         """X as it lies in memory."""
@@ -210,6 +214,20 @@ def _residual_norm2(X: np.ndarray, scale: float, Wt: np.ndarray, H: np.ndarray) 
     with one_blas_thread():
         share(part, len(sums))
     return float(sums.sum())
+
+
+def _parts(A: np.ndarray, width: int, first: int, last: int) -> Iterator[np.ndarray]:
+    """Parts of so many columns each, along a first axis: those that are whole, then the last one.
+
+    Views, of which one product multiplies all without Python's lock, each as if it were alone.
+    """
+    whole = min(last, A.shape[-1] // width)
+    if first < whole:
+        columns = A[..., first * width : whole * width]
+        stacked = columns.reshape(*A.shape[:-1], whole - first, width)
+        yield stacked.transpose(A.ndim - 1, *range(A.ndim - 1), A.ndim)
+    if whole < last:
+        yield A[None, ..., whole * width :]
 
 
 def _part_width(flops: float) -> int:

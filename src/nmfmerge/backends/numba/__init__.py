@@ -70,6 +70,7 @@ from nmfmerge.backends.threads import (
     of_each,
     one_blas_thread,
     share,
+    share_ranges,
 )
 
 capabilities = frozenset(
@@ -141,6 +142,7 @@ __all__ = [
     "scaled_positive",
     "settle_",
     "share",
+    "share_ranges",
     "spread",
     "stack",
     "sums",
