@@ -13,9 +13,9 @@ import triton.language as tl
 
 from nmfmerge.backends.numba.alspgrad import SEARCH
 
-_ENTRIES = 2048  # of the columns that a program has in registers
 _LEAST_WIDTH, MOST_WIDTH = 16, 128  # of a product on matrix units; G has to fit beside them
-_LEAST_COLUMNS, _MOST_COLUMNS = 16, 128
+_NARROW = 32  # up to this width a program has many columns: fastest on an H200
+_MANY, _FEW = 64, 16
 _BLOCKS = 128  # whose notes are added at a time
 _NOTES = 7  # of a block: slope, curve and columns moved, of both trials; norm²
 _OPTIONS = {"num_warps": 4, "enable_fp_fusion": True}  # the latter said, or Triton warns
@@ -31,7 +31,7 @@ def room_for_notes(F):
 def _shape(F):
     """Components, padded to a power of two, and columns of a program."""
     width = max(_LEAST_WIDTH, triton.next_power_of_2(F.shape[1]))
-    return width, min(_MOST_COLUMNS, max(_LEAST_COLUMNS, _ENTRIES // width))
+    return width, _MANY if width <= _NARROW else _FEW
 
 
 def round_(own):
