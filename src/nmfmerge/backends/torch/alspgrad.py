@@ -108,12 +108,12 @@ def _begin_(own, C, active):
 
 
 def _play(own):
-    """Some rounds; on a GPU they are recorded once, after those that have compiled the kernels."""
+    """Some rounds; Triton's are recorded once, after those that have compiled the kernels."""
     if own.graph:
         own.graph[0].replay()
         return
     _rounds(own)
-    if own.F.is_cuda:
+    if own.F.is_cuda and own.notes is not None:
         own.graph.append(record(lambda: _rounds(own))[0])
 
 
