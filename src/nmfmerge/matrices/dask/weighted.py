@@ -84,7 +84,7 @@ class WeightedDask(DaskData):
         total = self.mean * self.size
         self.weights = ObservedLines(facts, self.long)
         observed = float(np.broadcast_to(self.weights.of_columns, self.n_short).sum())
-        self.mean = total / observed
+        self.mean = total / (observed or 1.0)
         share = observed / self.size
         self.stride = share if share < _FEW else 1.0
         self.n_missing = sum(fact.n_missing for fact in facts)
