@@ -298,6 +298,16 @@ def test_a_run_cut_off_goes_on(tmp_path, monkeypatch):
     assert result.fitting_error == pytest.approx(whole.fitting_error, rel=1e-4)
 
 
+@pytest.mark.parametrize("lay", [rows, lambda A: A], ids=["dask", "numpy"])
+@pytest.mark.parametrize("weights", [M, np.ones((90, 1))], ids=["weights", "equal"])
+def test_a_run_goes_on_with_its_own_weights_only(tmp_path, lay, weights):
+    """Twice the weights are another run: penalties count half as much."""
+    fit(lay(X), weights=weights, alpha_W=0.01, checkpoint=tmp_path / "at")
+    fit(lay(X), weights=weights, alpha_W=0.01, checkpoint=tmp_path / "at")
+    with pytest.raises(ValueError, match="another run"):
+        fit(lay(X), weights=2 * weights, alpha_W=0.01, checkpoint=tmp_path / "at")
+
+
 def test_blocks_that_are_not_kept_are_read_again(monkeypatch):
     expected = fit(rows(HOLES), weights=M)
     monkeypatch.setattr(Store, "_keeps", lambda self, i, X: False)

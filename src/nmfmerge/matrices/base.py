@@ -209,6 +209,10 @@ class DataMatrix(ABC):
     def digest(self) -> str:
         """A hash of the values of X, the same however X lies in memory."""
 
+    def identity(self) -> str:
+        """`digest`, and what all weights of the user were divided by: penalties depend on it."""
+        return self.digest() if self.weight_unit == 1 else f"{self.digest()} × {self.weight_unit}"
+
     def svd(self, r: int, check: Check | None = None) -> TruncatedSVD:
         """Leading ``r`` singular triplets, the same every time; kept until `forget_svd`.
 

@@ -263,7 +263,7 @@ class WeightedData(DataMatrix):
     def digest(self) -> str:
         """A hash of the observed values and of the weights."""
         parts = self.plain.digest(), self.weights.U.digest(), self.weights.complement
-        return digest(f"weighted {self.weight_unit} {parts}", [])
+        return digest(f"weighted {parts}", [])
 
     def with_values(self, X: Any) -> "WeightedData":
         """Other values in the place of X, zero where it is missing."""
