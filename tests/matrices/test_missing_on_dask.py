@@ -147,6 +147,24 @@ def test_chunks_do_not_matter():
         np.testing.assert_allclose(result.H, expected.H, rtol=1e-9)
 
 
+@pytest.mark.parametrize("init", ["nndsvd", "random"])
+@pytest.mark.parametrize("weights", [None, M], ids=["missing", "weights"])
+def test_chunks_may_be_empty(weights, init):
+    """As they are where rows were chosen by a condition."""
+    kept = ~((np.arange(90) >= 25) & (np.arange(90) < 50))
+
+    def cut(A):
+        return rows(A)[da.from_array(kept, chunks=25)].compute_chunk_sizes()
+
+    assert cut(HOLES).chunks[0] == (25, 0, 25, 15)
+    ours, theirs = (None, None) if weights is None else (cut(M), rows(M[kept]))
+    result = fit(cut(HOLES), weights=ours, init=init)
+    expected = fit(rows(HOLES[kept]), weights=theirs, init=init)
+    np.testing.assert_allclose(result.H, expected.H, rtol=1e-9)
+    filled = result.impute(cut(HOLES), weights=ours)
+    np.testing.assert_allclose(filled, expected.impute(rows(HOLES[kept]), weights=theirs))
+
+
 def test_weights_of_lines_may_be_a_dask_array_of_one_dimension():
     expected = fit(rows(HOLES), weights=WEIGHTS["rows"]).H
     weights = da.from_array(WEIGHTS["rows"][:, 0], chunks=40)

@@ -44,18 +44,26 @@ def weighted(X: Any, weights: Any) -> tuple[Any, Any, float]:
 def _of_dask(weights: Any, shape: tuple[int, int]) -> tuple[Any, float, bool]:
     """Weights divided by their unit, this, and whether all that are not zero are equal."""
     import dask
-    import dask.array as da
 
     if weights.dtype.kind not in "fiub":
         raise refusals.not_numbers("weights", weights.dtype)
     _check_chunks("weights", weights)
     weights = missing.as_lines(weights, shape)
     missing.check_weights_shape(weights, shape)
-    least = da.where(weights > 0, weights, np.inf).min()
-    parts = (da.isfinite(weights).all(), weights.min(), weights.max(), least)
-    finite, low, high, least = (number.item() for number in dask.compute(*parts))
+    chunks = weights.to_delayed().ravel()
+    found = np.array(dask.compute(*(dask.delayed(_extremes)(chunk) for chunk in chunks)))
+    low, least = found[:, :2].min(axis=0).tolist()
+    high = float(found[:, 2].max())
+    finite = bool(np.isfinite([low, high]).all())
     unit = missing.unit_of_weights(finite, low, high, least == high)
     return weights / unit, unit, least == high
+
+
+def _extremes(chunk: Any) -> tuple[float, float, float]:
+    """The least weight of a chunk, or 0, the least that is not zero, and the largest."""
+    values = np.asarray(chunk).astype(np.float64, copy=False)
+    counted = values[values != 0]
+    return values.min(initial=0), counted.min(initial=np.inf), values.max(initial=0)
 
 
 def _check_chunks(name: str, A: Any) -> None:
