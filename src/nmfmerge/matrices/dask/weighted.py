@@ -1,7 +1,7 @@
 """X as a Dask array with missing values or weights, and X completed by WH.
 
-Of an X that is swept, only products with E = M∘(X − WH) are looked at; see `observed`. One pass
-over X sweeps the long factor and gives what the next update of the short one needs.
+Sweeps need only products with E = M∘(X − WH); see `observed`. One pass over X sweeps the long
+factor and gives what the next update of the short one needs.
 """
 
 from collections.abc import Iterable, Sequence
