@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import warnings
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -95,27 +96,41 @@ def limited():
     ways = {"n_jobs=2": {"options": {"n_jobs": 2}}}
     if shutil.which("taskset"):
         ways["taskset"] = {"prefix": ("taskset", "--cpu-list", "0,1")}
-    if _has_quota(2):
-        join = f'echo $$ > {_QUOTA}/cgroup.procs && exec "$@"'
-        ways["CPU quota of a cgroup"] = {"prefix": ("sh", "-c", join, "sh")}
     rows = []
-    for name, way in ways.items():
-        (wall,), (processor,) = _mean_fits(32, **way).tolist()
-        rows.append(
-            {"limited by": name, "starts": 32, "wall (s)": wall, "processor (s)": processor}
-        )
+    with _quota(2) as join:
+        if join:
+            ways["CPU quota of a cgroup"] = {"prefix": join}
+        for name, way in ways.items():
+            (wall,), (processor,) = _mean_fits(32, **way).tolist()
+            rows.append(
+                {"limited by": name, "starts": 32, "wall (s)": wall, "processor (s)": processor}
+            )
     return rows
 
 
-def _has_quota(n):
-    """Make a control group of n cores, where the system lets us."""
+@contextmanager
+def _quota(n):
+    """Context with a control group of n cores: a command that joins it, or none without groups.
+
+    Groups of version 1 are not used: there the same files would be made, and limit nothing.
+    """
+    own, controllers = _QUOTA, _QUOTA.parent / "cgroup.subtree_control"
     try:
-        (_QUOTA.parent / "cgroup.subtree_control").write_text("+cpu")
-        _QUOTA.mkdir(exist_ok=True)
-        (_QUOTA / "cpu.max").write_text(f"{n}00000 100000")
+        (own.parent / "cgroup.controllers").read_text()
+        shared = "cpu" in controllers.read_text().split()
+        controllers.write_text("+cpu")
+        own.mkdir(exist_ok=True)
     except OSError:
-        return False
-    return True
+        yield ()
+        return
+    try:
+        (own / "cpu.max").write_text(f"{n}00000 100000")
+        yield "sh", "-c", f'echo $$ > {own}/cgroup.procs && exec "$@"', "sh"
+    finally:
+        with suppress(OSError):  # in use by others
+            own.rmdir()  # its processes have ended
+            if not shared:
+                controllers.write_text("-cpu")
 
 
 def _mean_fits(n_init, n=1, prefix=(), options=None):

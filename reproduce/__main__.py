@@ -28,8 +28,8 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     if given.compare and given.name != "table2":
         parser.error("--compare goes with 'table2'")
-    if given.publish and given.name != "all":
-        parser.error("--publish goes with 'all'")
+    if given.publish and (given.name != "all" or given.data or given.starts):
+        parser.error("--publish goes with 'all', and with all data and starts of the page")
     from reproduce import published  # after parsing, so that --help does not wait for it
     from reproduce.store import Store
 

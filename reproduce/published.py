@@ -6,7 +6,9 @@ alone, and the mismatches between components; not the components themselves.
 
 import json
 import lzma
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import numpy as np
@@ -50,8 +52,8 @@ def read(store: Store, path: Path = FILE) -> int:
     if not path.exists():
         return 0
     content = json.loads(lzma.decompress(path.read_bytes()))
-    same = {name for name, digest in content["data"].items() if data_digest(name) == digest}
-    same_solvers = {name for name, number in content["solvers"].items() if numerics(name) == number}
+    same = _unchanged(content["data"], data_digest)
+    same_solvers = _unchanged(content["solvers"], numerics)
     count = 0
     with store.at_once():
         for cell in content["cells"]:
@@ -61,6 +63,16 @@ def read(store: Store, path: Path = FILE) -> int:
         for key, arrays in content["mismatches"].items():
             store.add_derived(key, {name: np.array(values) for name, values in arrays.items()})
     return count
+
+
+def _unchanged(then: dict[str, str], now: Callable[[str], str]) -> set[str]:
+    """The data sets or solvers that are as they were; those that are not here cannot be used."""
+    same = set()
+    for name, value in then.items():
+        with suppress(KeyError, FileNotFoundError, PackageNotFoundError):
+            if now(name) == value:
+                same.add(name)
+    return same
 
 
 def _columns(members: list[tuple[Run, dict]]) -> dict:

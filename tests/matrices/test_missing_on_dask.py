@@ -3,12 +3,14 @@
 import itertools
 import warnings
 
+import cloudpickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from nmfmerge import NMFMerge, metrics, nmf, nmf_merge, rank_path, recover_components, transform
+from nmfmerge.inputs import in_chunks
 from nmfmerge.matrices.base import DataReadError
 from nmfmerge.matrices.dask.chunk_reader import Store
 from nmfmerge.matrices.dask.executor import Threads
@@ -108,6 +110,21 @@ def test_the_optimum_is_reached_where_most_is_missing():
     assert result.objective == pytest.approx(expected.objective, rel=1e-4)
 
 
+@pytest.mark.parametrize(("scale", "dtype"), [(1e8, np.float32), (1e40, float), (1e-40, float)])
+@pytest.mark.parametrize("kind", WEIGHTS)
+def test_the_lazy_factor_has_the_scale_of_x(scale, dtype, kind):
+    """Products with numbers that large or small would leave their range: they are divided first."""
+    A, weights = (scale * HOLES).astype(dtype), WEIGHTS[kind]
+    result = fit(rows(A), weights=weights, init="nndsvd")
+    W, H = result.W.compute(), result.H
+    error = metrics.fitting_error(A, W, H, weights=weights)
+    assert error == pytest.approx(result.fitting_error, rel=1e-5)
+    expected = transform(A, H, weights=weights)
+    np.testing.assert_allclose(W, expected, rtol=1e-3, atol=1e-4 * expected.max())
+    lazy = transform(rows(A), H, weights=weights)
+    np.testing.assert_allclose(lazy, expected, rtol=1e-3, atol=1e-4 * expected.max())
+
+
 @pytest.mark.parametrize("kind", ["missing", "weights"])
 def test_merged_fits_agree_with_those_of_numpy(kind):
     options = {"n_init": 1, "tol": 1e-8, "max_iter": 20_000, "weights": WEIGHTS[kind]}
@@ -128,6 +145,39 @@ def test_chunks_do_not_matter():
         weights = da.from_array(M, chunks=of_weights)
         result = fit(da.from_array(HOLES, chunks=chunks), init=(W, H), weights=weights)
         np.testing.assert_allclose(result.H, expected.H, rtol=1e-9)
+
+
+@pytest.mark.parametrize("init", ["nndsvd", "random"])
+@pytest.mark.parametrize("weights", [None, M], ids=["missing", "weights"])
+def test_chunks_may_be_empty(weights, init):
+    """As they are where rows were chosen by a condition."""
+    kept = ~((np.arange(90) >= 25) & (np.arange(90) < 50))
+
+    def cut(A):
+        return rows(A)[da.from_array(kept, chunks=25)].compute_chunk_sizes()
+
+    assert cut(HOLES).chunks[0] == (25, 0, 25, 15)
+    ours, theirs = (None, None) if weights is None else (cut(M), rows(M[kept]))
+    result = fit(cut(HOLES), weights=ours, init=init)
+    expected = fit(rows(HOLES[kept]), weights=theirs, init=init)
+    np.testing.assert_allclose(result.H, expected.H, rtol=1e-9)
+    filled = result.impute(cut(HOLES), weights=ours)
+    np.testing.assert_allclose(filled, expected.impute(rows(HOLES[kept]), weights=theirs))
+
+
+def test_weights_of_lines_may_be_a_dask_array_of_one_dimension():
+    expected = fit(rows(HOLES), weights=WEIGHTS["rows"]).H
+    weights = da.from_array(WEIGHTS["rows"][:, 0], chunks=40)
+    np.testing.assert_array_equal(fit(rows(HOLES), weights=weights).H, expected)
+
+
+@pytest.mark.parametrize("kind", ["weights", "rows"])
+def test_a_chunk_carries_its_own_part_of_weights_in_memory(kind):
+    weights = np.tile(WEIGHTS[kind], (100, 1))
+    lazy = in_chunks.weighted(da.from_array(np.tile(X, (100, 1)), chunks=(900, -1)), weights)[1]
+    key = (lazy.name, 3, 0)
+    tasks = dict(lazy.__dask_graph__().cull({key}).to_dict())
+    assert len(cloudpickle.dumps(tasks)) < 0.2 * weights.nbytes + 5000
 
 
 @pytest.mark.parametrize("weights", [(M > 0).astype(float), M], ids=["0/1", "others"])
@@ -215,6 +265,14 @@ def test_impute_is_lazy_and_keeps_what_is_known(weights, wide):
         result.impute(lay(HOLES)[:20])
 
 
+def test_what_is_imputed_has_the_chunks_of_x():
+    A = da.from_array(HOLES, chunks=(17, 5))
+    result = fit(A)
+    full = result.impute(A)
+    assert full.chunks == A.chunks
+    np.testing.assert_allclose(full, result.impute(HOLES), rtol=1e-12)
+
+
 def test_paths_take_missing_values():
     path, expected = rank_path(rows(HOLES), 4, tol=1e-6), rank_path(HOLES, 4, tol=1e-6)
     np.testing.assert_allclose(path.fitting_errors, expected.fitting_errors, rtol=1e-3)
@@ -258,6 +316,16 @@ def test_a_run_cut_off_goes_on(tmp_path, monkeypatch):
     assert result.fitting_error == pytest.approx(whole.fitting_error, rel=1e-4)
 
 
+@pytest.mark.parametrize("lay", [rows, lambda A: A], ids=["dask", "numpy"])
+@pytest.mark.parametrize("weights", [M, np.ones((90, 1))], ids=["weights", "equal"])
+def test_a_run_goes_on_with_its_own_weights_only(tmp_path, lay, weights):
+    """Twice the weights are another run: penalties count half as much."""
+    fit(lay(X), weights=weights, alpha_W=0.01, checkpoint=tmp_path / "at")
+    fit(lay(X), weights=weights, alpha_W=0.01, checkpoint=tmp_path / "at")
+    with pytest.raises(ValueError, match="another run"):
+        fit(lay(X), weights=2 * weights, alpha_W=0.01, checkpoint=tmp_path / "at")
+
+
 def test_blocks_that_are_not_kept_are_read_again(monkeypatch):
     expected = fit(rows(HOLES), weights=M)
     monkeypatch.setattr(Store, "_keeps", lambda self, i, X: False)
@@ -279,6 +347,8 @@ def test_what_cannot_be_fitted_says_so():
         nmf(with_entry(np.nan, column=slice(None)), 3)
     with pytest.raises(ValueError, match="no observed entry in column 3"):
         nmf(with_entry(np.nan, row=slice(None)), 3)
+    with pytest.raises(ValueError, match="no observed entry in row 0, 1, 2 and 87 more"):
+        nmf(rows(np.full_like(X, np.nan)), 3)
     with pytest.raises(ValueError, match="without any observed entry"):
         transform(with_entry(np.nan, column=slice(None)), H).compute()
     with pytest.raises(ValueError, match="NaN or infinity"):  # in sparse chunks
@@ -307,11 +377,22 @@ def test_weights_that_cannot_be_used_say_so(lay, weights, expected):
         nmf(rows(X), 3, weights=lay(weights))
 
 
+@pytest.mark.parametrize(("dtype", "expected"), [(complex, "is complex"), (str, "has dtype <U")])
+@pytest.mark.parametrize("lay", [rows, lambda A: A], ids=["dask", "numpy"])
+def test_weights_that_are_not_real_say_so(lay, dtype, expected):
+    with pytest.raises(TypeError, match=expected):
+        nmf(rows(X), 3, weights=lay(M.astype(dtype)))
+
+
 def test_weights_need_dense_chunks_of_known_length():
     with pytest.raises(ValueError, match="sparse chunks"):
         nmf(rows(X).map_blocks(sp.csr_matrix, meta=sp.csr_matrix((0, 0))), 3, weights=M)
     with pytest.raises(ValueError, match="is sparse, and X is a Dask array"):
         nmf(rows(X), 3, weights=sp.csr_array(M))
+    with pytest.raises(ValueError, match="weights has sparse chunks"):
+        nmf(rows(X), 3, weights=rows(M).map_blocks(sp.csr_matrix, meta=sp.csr_matrix((0, 0))))
+    with pytest.raises(ValueError, match=r"call weights\.compute_chunk_sizes"):
+        nmf(rows(X), 3, weights=rows(M)[rows(M)[:, 0] >= 0])
     unknown = rows(X)[rows(X)[:, 0] >= 0]
     with pytest.raises(ValueError, match="compute_chunk_sizes"):
         nmf(unknown, 3, weights=M)

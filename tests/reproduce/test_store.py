@@ -7,6 +7,7 @@ import pytest
 
 from nmfmerge import metrics
 from reproduce import published
+from reproduce.__main__ import main
 from reproduce.runs import Run, identity
 from reproduce.store import Store
 
@@ -155,3 +156,23 @@ def test_published_runs_of_other_data_or_another_solver_are_left_out(
     published.write(store, both_kinds, tmp_path / "published")
     monkeypatch.setattr(published, changed, lambda name: "another")
     assert published.read(Store(tmp_path / "other"), tmp_path / "published") == 0
+
+
+def test_published_runs_of_data_that_are_not_here_are_left_out(
+    store, both_kinds, tmp_path, monkeypatch
+):
+    """The data are no part of the repository; whoever has none can still run generated ones."""
+
+    def not_found(name):
+        raise FileNotFoundError(name)
+
+    published.write(store, both_kinds, tmp_path / "published")
+    monkeypatch.setattr(published, "data_digest", not_found)
+    assert published.read(Store(tmp_path / "other"), tmp_path / "published") == 0
+
+
+@pytest.mark.parametrize("part", [["--data", "melody"], ["--starts", "2"]])
+def test_a_part_of_the_page_is_not_published(part, capsys):
+    with pytest.raises(SystemExit):
+        main(["all", "--publish", *part])
+    assert "--publish goes with 'all'" in capsys.readouterr().err

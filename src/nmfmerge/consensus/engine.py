@@ -173,7 +173,7 @@ def _identity(data: DataMatrix, given: Mapping[str, Any], side: str) -> dict[str
         "shape": list(data.shape),
         "dtype": str(data.dtype),
         "length": data.shape[0] if side == "W" else data.shape[1],
-        "data": data.digest(),
+        "data": data.identity(),
         "random_state": int(given["random_state"] or 0),
         **{name: given[name] for name in _DECIDING},
         "side": side,

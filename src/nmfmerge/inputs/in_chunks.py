@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from nmfmerge.arguments.errors import ArgumentError
-from nmfmerge.inputs import missing
+from nmfmerge.inputs import missing, refusals
 from nmfmerge.inputs.conversion import is_a
 from nmfmerge.matrices.scale import float_type
 
@@ -22,7 +22,7 @@ def weighted(X: Any, weights: Any) -> tuple[Any, Any, float]:
     """
     import dask.array as da
 
-    _check_chunks(X)
+    _check_chunks("X", X)
     weights = weights.data if is_a(weights, "xarray", "DataArray") else weights
     if is_a(weights, "dask", "Array"):
         M, unit, even = _of_dask(weights, X.shape)
@@ -32,7 +32,9 @@ def weighted(X: Any, weights: Any) -> tuple[Any, Any, float]:
             fix = "make them a Dask array of dense chunks"
             raise ArgumentError("weights", "is sparse, and X is a Dask array", fix=fix)
         even = bool((known.values == 1).all(where=known.values > 0))
-        M, unit = da.from_array(known.values, chunks=-1), known.unit
+        own = zip(known.values.shape, X.shape, X.chunks, strict=True)
+        chunks = tuple(cut if length == whole else 1 for length, whole, cut in own)
+        M, unit = da.from_array(known.values, chunks=chunks), known.unit  # a worker gets its part
     M = da.broadcast_to(M, X.shape).rechunk(X.chunks)
     dtype = float_type(X.dtype)
     X = da.where(M > 0, X.astype(dtype), dtype.type(np.nan))
@@ -42,30 +44,43 @@ def weighted(X: Any, weights: Any) -> tuple[Any, Any, float]:
 def _of_dask(weights: Any, shape: tuple[int, int]) -> tuple[Any, float, bool]:
     """Weights divided by their unit, this, and whether all that are not zero are equal."""
     import dask
-    import dask.array as da
 
+    if weights.dtype.kind not in "fiub":
+        raise refusals.not_numbers("weights", weights.dtype)
+    _check_chunks("weights", weights)
+    weights = missing.as_lines(weights, shape)
     missing.check_weights_shape(weights, shape)
-    least = da.where(weights > 0, weights, np.inf).min()
-    parts = (da.isfinite(weights).all(), weights.min(), weights.max(), least)
-    finite, low, high, least = (number.item() for number in dask.compute(*parts))
+    chunks = weights.to_delayed().ravel()
+    found = np.array(dask.compute(*(dask.delayed(_extremes)(chunk) for chunk in chunks)))
+    low, least = found[:, :2].min(axis=0).tolist()
+    high = float(found[:, 2].max())
+    finite = bool(np.isfinite([low, high]).all())
     unit = missing.unit_of_weights(finite, low, high, least == high)
     return weights / unit, unit, least == high
 
 
-def _check_chunks(X: Any) -> None:
-    """Refuse an X that weights cannot be laid beside."""
-    if np.isnan(X.shape).any():
+def _extremes(chunk: Any) -> tuple[float, float, float]:
+    """The least weight of a chunk, or 0, the least that is not zero, and the largest."""
+    values = np.asarray(chunk).astype(np.float64, copy=False)
+    counted = values[values != 0]
+    return values.min(initial=0), counted.min(initial=np.inf), values.max(initial=0)
+
+
+def _check_chunks(name: str, A: Any) -> None:
+    """Refuse X or weights that cannot be laid beside each other."""
+    if np.isnan(A.shape).any():
         raise ArgumentError(
             "weights",
-            "cannot be used where Dask does not know the size of the chunks of X",
-            fix="call X.compute_chunk_sizes() first",
+            "must lie beside X, and Dask does not know the size of the chunks of {name}",
+            fix="call {name}.compute_chunk_sizes() first",
+            name=name,
         )
-    if sp.issparse(X._meta) or hasattr(X._meta, "to_scipy_sparse"):
+    if sp.issparse(A._meta) or hasattr(A._meta, "to_scipy_sparse"):
         raise ArgumentError(
             "weights",
-            "cannot be used for a Dask array of sparse chunks",
-            fix="make chunks dense with {X}.map_blocks(lambda chunk: chunk.toarray())",
-            X="X",
+            "must lie beside X, and {name} has sparse chunks",
+            fix="make them dense with {name}.map_blocks(lambda chunk: chunk.toarray())",
+            name=name,
         )
 
 
@@ -75,7 +90,6 @@ def imputed(X: Any, W: Any, H: Any, weights: Any = None) -> Any:
 
     if weights is not None:
         X = weighted(X, weights)[0]
-    axis = int(X.numblocks[1] > 1)  # along which the chunks are
-    chunks = tuple(X.chunks[i] if i == axis else -1 for i in (0, 1))
-    W, H = da.asarray(W).rechunk((chunks[0], -1)), da.asarray(H).rechunk((-1, chunks[1]))
-    return da.where(da.isnan(X), (W @ H).rechunk(X.chunks), X)
+    rows, columns = X.chunks
+    W, H = da.asarray(W).rechunk((rows, -1)), da.asarray(H).rechunk((-1, columns))
+    return da.where(da.isnan(X), W @ H, X)

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from nmfmerge.arguments.errors import ArgumentError
 from nmfmerge.inputs import refusals, tensors
 from nmfmerge.inputs.arrays import check_array, first_wrong
-from nmfmerge.inputs.conversion import to_compressed
+from nmfmerge.inputs.conversion import is_a, to_compressed
 from nmfmerge.matrices import DataMatrix, wrap
 from nmfmerge.matrices.scale import unit_exponent
 from nmfmerge.matrices.sparse import entries
@@ -69,7 +69,7 @@ def check_weights(weights: Any, shape: tuple[int, int]) -> _Weights:
     if sp.issparse(weights):
         weights = to_compressed("weights", weights, dtype).tocsr()
     else:
-        weights = _of_lines(weights, shape)
+        weights = as_lines(weights, shape)
         weights = check_array("weights", weights).astype(dtype)
     check_weights_shape(weights, shape)
     values = weights.data if sp.issparse(weights) else weights
@@ -114,12 +114,12 @@ def unit_of_weights(finite: bool, low: float, high: float, even: bool) -> float:
     return float(np.ldexp(1.0, int(exponent) - int(mantissa == 0.5)))
 
 
-def _of_lines(weights: Any, shape: tuple[int, int]) -> Any:
+def as_lines(weights: Any, shape: tuple[int, int]) -> Any:
     """Weights of one dimension as a column or a row, by which side of X has as many."""
     weights = np.asarray(weights) if isinstance(weights, list | tuple) else weights
     if getattr(weights, "ndim", 2) != 1:
         return weights
-    weights = np.asarray(weights)
+    weights = weights if is_a(weights, "dask", "Array") else np.asarray(weights)
     fits = [len(weights) == length for length in shape]
     if all(fits):
         raise ArgumentError(

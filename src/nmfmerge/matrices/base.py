@@ -140,7 +140,8 @@ class DataMatrix(ABC):
         """
         out = self._room(side, F) if out is None else out
         product = self.HXt if side == "W" else self.WtX
-        product(F.reshape(-1, F.shape[-1]), out=out.reshape(-1, out.shape[-1]))
+        n = F.shape[0] * F.shape[1]  # not −1, which would not do for chunks without rows
+        product(F.reshape(n, F.shape[-1]), out=out.reshape(n, out.shape[-1]))
         return out
 
     def elementwise_cross(self, side: Side, Wt: Any, H: Any, rule: Rule) -> tuple[Array, Array]:
@@ -208,6 +209,10 @@ class DataMatrix(ABC):
     @abstractmethod
     def digest(self) -> str:
         """A hash of the values of X, the same however X lies in memory."""
+
+    def identity(self) -> str:
+        """`digest`, and what all weights of the user were divided by: penalties depend on it."""
+        return self.digest() if self.weight_unit == 1 else f"{self.digest()} × {self.weight_unit}"
 
     def svd(self, r: int, check: Check | None = None) -> TruncatedSVD:
         """Leading ``r`` singular triplets, the same every time; kept until `forget_svd`.

@@ -124,9 +124,16 @@ class WeightedData(DataMatrix):
         self.product: DataMatrix = self.plain  # M∘X
         if not weights.complement:
             self.product = self._weighted(kind(X, exponent))
-        totals = self._totals()
-        self.norm2 = totals[0]
-        self.mean = totals[1] / (totals[2] or 1.0)
+
+    @property
+    def norm2(self) -> float:  # type: ignore[override]
+        """Σ m x²."""
+        return self._totals[0]
+
+    @property
+    def mean(self) -> float:  # type: ignore[override]
+        """Weighted mean of X."""
+        return self._totals[1] / (self._totals[2] or 1.0)
 
     def _weighted(self, product: Any) -> Any:
         """M∘X from X; numbers near the end of their range are weighted once they are scaled."""
@@ -138,6 +145,7 @@ class WeightedData(DataMatrix):
             product.X = product.X * U
         return product
 
+    @cached_property
     def _totals(self) -> tuple[float, float, float]:
         """Σ m x², Σ m x and Σ m."""
         m, n = self.shape
@@ -263,7 +271,7 @@ class WeightedData(DataMatrix):
     def digest(self) -> str:
         """A hash of the observed values and of the weights."""
         parts = self.plain.digest(), self.weights.U.digest(), self.weights.complement
-        return digest(f"weighted {self.weight_unit} {parts}", [])
+        return digest(f"weighted {parts}", [])
 
     def with_values(self, X: Any) -> "WeightedData":
         """Other values in the place of X, zero where it is missing."""

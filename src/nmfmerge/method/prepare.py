@@ -112,7 +112,7 @@ def _identity(
     return {
         "shape": list(data.shape),
         "dtype": str(data.dtype),
-        "data": data.digest(),
+        "data": data.identity(),
         **deciding,
         "init": words[0] if set(words[1:]) <= {"random"} else words,
         "n_init": len(words),

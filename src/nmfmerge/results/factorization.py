@@ -296,7 +296,8 @@ class Factorization:
         Returns
         -------
         array (m, n)
-            A copy; entries that are not missing are those of X. A lazy Dask array if X is one.
+            A copy; entries that are not missing are those of X. A lazy Dask array if X is one;
+            ``weights`` in a Dask array are checked at once.
         """
         if lazy.is_lazy(X):
             check_absent_in_chunks(missing)

@@ -1,8 +1,8 @@
-"""Expressions and reductions for blocks of which entries are missing, or have weights.
+"""Expressions and reductions for blocks whose entries may be missing, or have weights M.
 
-The long factor is swept for X completed by WH where it is
-missing, M∘X + (1 − M)∘WH, whose squared distance bounds the weighted one and agrees with it at WH.
-Of that, products with a factor are those of E = M∘(X − WH), and a Gram times the factor.
+The long factor is swept for X completed by WH, M∘X + (1 − M)∘WH, whose squared distance bounds the
+weighted one and agrees with it at WH. Its product with a factor is that of E = M∘(X − WH), plus
+a Gram times the other factor.
 """
 
 from dataclasses import dataclass, field

@@ -1,7 +1,7 @@
 """X as a Dask array with missing values or weights, and X completed by WH.
 
-Of an X that is swept, only products with E = M∘(X − WH) are looked at; see `observed`. One pass
-over X sweeps the long factor and gives what the next update of the short one needs.
+Sweeps need only products with E = M∘(X − WH); see `observed`. One pass over X sweeps the long
+factor and gives what the next update of the short one needs.
 """
 
 from collections.abc import Iterable, Sequence
@@ -84,7 +84,7 @@ class WeightedDask(DaskData):
         total = self.mean * self.size
         self.weights = ObservedLines(facts, self.long)
         observed = float(np.broadcast_to(self.weights.of_columns, self.n_short).sum())
-        self.mean = total / observed
+        self.mean = total / (observed or 1.0)
         share = observed / self.size
         self.stride = share if share < _FEW else 1.0
         self.n_missing = sum(fact.n_missing for fact in facts)
@@ -96,15 +96,15 @@ class WeightedDask(DaskData):
 
         Returns ‖new − old‖² and ‖new + old‖² of each component, and Σ m (x − y)² of each start.
         """
-        shorts = shorts.copy()
         HHt = (shorts @ shorts.swapaxes(1, 2)).astype(self.dtype, copy=False)
+        given = [S.copy() for S in shorts]  # the same arrays everywhere, so that each is sent once
         new = [
             Rows(self, len(S), ObservedSwept(S, G, n_sweeps, *rows.beginning, l1=l1, l2=l2))
-            for rows, S, G in zip(F, shorts, HHt, strict=True)
+            for rows, S, G in zip(F, given, HHt, strict=True)
         ]
         next_ = F.after(new)
-        wanted = list(zip(new, shorts, strict=True))
-        wanted += [(ahead, S) for ahead, S in zip(next_, shorts, strict=True) if ahead not in new]
+        wanted = list(zip(new, given, strict=True))
+        wanted += [(ahead, S) for ahead, S in zip(next_, given, strict=True) if ahead not in new]
         begun = [rows.begins for rows in F if not rows.begins.is_made]
         notes = self._know_residuals(wanted, Notes(tuple(rows.number for rows in new)), begun + new)
         for rows, ahead in zip(new, next_, strict=True):

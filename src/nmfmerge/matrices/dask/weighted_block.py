@@ -36,7 +36,7 @@ class WeightedBlock(DenseData):
 
 
 def weighted_data(matrix: Any) -> WeightedData:
-    """A block with NaN, or beside its weights, as data in memory of the same scale."""
+    """A block with NaN, or beside its weights, as data in memory of the same scale and unit."""
     X, M = entries(matrix)
     missing = np.isnan(X)
     if M is None and np.count_nonzero(missing) > _MOSTLY * X.size:
@@ -46,7 +46,9 @@ def weighted_data(matrix: Any) -> WeightedData:
     else:
         weights = EntryWeights(np.where(missing, M.dtype.type(0), M), complement=False)
     clean = np.ascontiguousarray(np.where(missing, X.dtype.type(0), X))
-    return WeightedData(clean, weights, round(-math.log2(matrix.scale) / 2))
+    data = WeightedData(clean, weights, round(-math.log2(matrix.scale) / 2))
+    data.unit = matrix.unit  # of which the values may have been divided already
+    return data
 
 
 class ObservedSums(NamedTuple):
