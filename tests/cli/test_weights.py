@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.io import mmwrite
 
-from nmfmerge import consensus, metrics, nmf, nmf_merge, rank_path
+from nmfmerge import consensus, metrics, nmf, nmf_merge, plot, rank_path
 from nmfmerge.storage import folder
 
 
@@ -222,3 +222,23 @@ def test_the_report_names_the_weights(command, file, weights_file, tmp_path, dra
     assert "Every entry counts with its weight" in page
     assert f"<dt>Weights</dt><dd>{weights_file}</dd>" in page
     assert folder.read(tmp_path / "out").about.weights["sha256"] in page
+
+
+def test_the_report_is_drawn_again_with_the_weights(
+    command, file, weights_file, tmp_path, monkeypatch, drawn
+):
+    words = ["-r", 3, "-k", 0, "--no-compare", "--weights", weights_file]
+    seen = []
+    original = plot.reconstruction
+    monkeypatch.setattr(
+        plot, "reconstruction", lambda *fit, **entries: seen.append(entries) or original(*fit)
+    )
+    assert command("fit", file, *words, "-o", tmp_path / "out")[0] == 0
+    assert "written to" in command("report", tmp_path / "out")[1]
+    first, again = (entries["weights"] for entries in seen)
+    np.testing.assert_array_equal(first, np.load(weights_file))
+    np.testing.assert_array_equal(again, first)
+    weights_file.unlink()
+    code, out, _ = command("report", tmp_path / "out")
+    assert (code, len(seen)) == (0, 2)
+    assert "(without the residual: the weights of the fit" in out

@@ -1,6 +1,7 @@
 """Looking at and adjusting data with missing values and weights."""
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -166,6 +167,7 @@ def test_what_is_missing_has_a_colour_of_its_own(page_of):
     assert fit.dtype == np.uint8
     assert np.nanmax(data) == 255
     assert "nan" not in page.maps.plots[0].title.text
+    assert "Nothing was observed where it is grey." in page.maps.note
     session.close()
 
 
@@ -182,4 +184,31 @@ def test_held_out_errors_are_drawn_where_they_were_asked_for(page_of):
     np.testing.assert_array_equal(page.curves.source.data["held_out"], path.held_out)
     said = re.search("least at rank ([0-9]+)", ranks(session, session.state))
     assert int(said[1]) == path.ranks[np.argmin(path.held_out)]
+    session.close()
+
+
+def test_the_saved_fit_says_how_the_data_were_opened(given, tmp_path):
+    file, entries = stored(given, tmp_path)
+    session = open_path(file, **entries)
+    session.find_path(2)
+    done(session)
+    session.save("mine.nmf")
+    done(session)
+    session.close()
+    command = folder.read(tmp_path / "mine.nmf").about.command
+    for name, value in entries.items():
+        assert f"--{name} {value}" in command
+
+
+def test_bars_of_held_out_errors_reach_down_where_their_lower_end_is_negative(page_of):
+    session = open_matrix(HOLES)
+    page = page_of(session)
+    session.find_path(3, 0.1)
+    done(session)
+    path = session.state.path
+    wild = replace(path, held_out_error=np.array([0.1, 1.5, 0.1]) * path.held_out)
+    page.curves.show(replace(session.state, path=wild))
+    drawn = page.curves.source.data
+    assert 0 < drawn["low"][1] < drawn["held_out"][1] < drawn["high"][1]
+    np.testing.assert_allclose(drawn["low"][[0, 2]], 0.9 * path.held_out[[0, 2]])
     session.close()

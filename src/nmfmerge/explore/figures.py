@@ -270,6 +270,7 @@ class Maps:
         self.plots[0].title.text = f"Data: 0 to {self._top:,.4g}"
         self.plots[1].title.text = "Reconstruction"
         self.note = "Colours go with the square root of the value. " if self._root else ""
+        self.note += "Nothing was observed where it is grey. " if len(seen) < X.size else ""
 
     def _scaled(self, values: np.ndarray) -> np.ndarray:
         part = np.clip(values / self._top, 0, 1)
@@ -336,6 +337,9 @@ class Curves:
                 "high": path.held_out + spread,
             }  # fmt: skip
             drawn = {k: np.where(np.asarray(v) > 0, v, np.nan) for k, v in curves.items()}
+            ends = drawn["low"], drawn["high"], drawn["held_out"], drawn["error"]
+            lowest = np.fmin.reduce(np.concatenate(ends))  # zero is nowhere on the axis
+            drawn["low"] = np.where(curves["low"] > 0, drawn["low"], lowest)
             self.source.data = {"rank": rank, **drawn}
             marked = rank == _assessed_rank(state)
             self.assessed.data = {k: v[marked] for k, v in self.source.data.items()}
