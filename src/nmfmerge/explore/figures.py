@@ -306,6 +306,7 @@ class Curves:
             plot.scatter("rank", name, source=self.assessed, size=13, fill_alpha=0,
                          line_width=2.2).tags = ["columns"]  # fmt: skip
             plot.yaxis.axis_label = label
+            plot.xaxis.ticker.min_interval = 1
             plot.y_range.range_padding = 0.25  # room for the rings
             plot.toolbar.active_drag = None
             plot.toolbar.active_scroll = None
