@@ -255,7 +255,7 @@ class Maps:
             self._window = window
             self._fill(*self.overview.window(*window, PIXELS))
         WH = product_window(result.W, result.H, *self._edges)
-        rest = self._X - WH
+        rest = self._X - self.overview.fit(result.W, result.H, *self._edges)
         most = spread(rest)
         self._put(1, self._scaled(WH))
         self._put(2, np.clip(0.5 + rest / (2 * most), 0, 1))
