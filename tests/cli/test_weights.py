@@ -168,6 +168,14 @@ def test_several_arrays_and_other_names_are_refused(command, file, weights, tmp_
     code, _, err = command("fit", tmp_path / "data.csv", "-r", 1, "--weights", path)
     assert code == 1
     assert "data.csv, 'y' where that has 'x': put them in the same order" in err
+    for name, first in (("data", 100), ("weights", 101)):
+        rows = [f"{first + k},{k + 1},2,{4 - k}" for k in range(3)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["mz,0.5,1,1.5", *rows]) + "\n")
+    code, _, err = command("fit", tmp_path / "data.csv", "-r", 1, "--weights", path)
+    assert code == 1
+    assert "data.csv, '101' where that has '100': put them in the same order" in err
+    path.write_text("1,2,3\n4,5,6\n7,8,9\n")  # without names
+    assert command("fit", tmp_path / "data.csv", "-r", 1, "--weights", path)[0] == 0
 
 
 def test_other_weights_are_another_fit(command, file, weights, weights_file, tmp_path):
