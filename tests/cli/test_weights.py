@@ -175,7 +175,8 @@ def test_several_arrays_and_other_names_are_refused(command, file, weights, tmp_
     assert code == 1
     assert "data.csv, '101' where that has '100': put them in the same order" in err
     path.write_text("1,2,3\n4,5,6\n7,8,9\n")  # without names
-    assert command("fit", tmp_path / "data.csv", "-r", 1, "--weights", path)[0] == 0
+    words = ["-r", 1, "--weights", path, "-o", tmp_path / "out"]
+    assert command("fit", tmp_path / "data.csv", *words)[0] == 0
 
 
 def test_other_weights_are_another_fit(command, file, weights, weights_file, tmp_path):
