@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.io import mmwrite
 
-from nmfmerge import consensus, metrics, nmf, nmf_merge, rank_path
+from nmfmerge import consensus, metrics, nmf, nmf_merge, plot, rank_path
 from nmfmerge.storage import folder
 
 
@@ -168,6 +168,15 @@ def test_several_arrays_and_other_names_are_refused(command, file, weights, tmp_
     code, _, err = command("fit", tmp_path / "data.csv", "-r", 1, "--weights", path)
     assert code == 1
     assert "data.csv, 'y' where that has 'x': put them in the same order" in err
+    for name, first in (("data", 100), ("weights", 101)):
+        rows = [f"{first + k},{k + 1},2,{4 - k}" for k in range(3)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["mz,0.5,1,1.5", *rows]) + "\n")
+    code, _, err = command("fit", tmp_path / "data.csv", "-r", 1, "--weights", path)
+    assert code == 1
+    assert "data.csv, '101' where that has '100': put them in the same order" in err
+    path.write_text("1,2,3\n4,5,6\n7,8,9\n")  # without names
+    words = ["-r", 1, "--weights", path, "-o", tmp_path / "out"]
+    assert command("fit", tmp_path / "data.csv", *words)[0] == 0
 
 
 def test_other_weights_are_another_fit(command, file, weights, weights_file, tmp_path):
@@ -222,3 +231,23 @@ def test_the_report_names_the_weights(command, file, weights_file, tmp_path, dra
     assert "Every entry counts with its weight" in page
     assert f"<dt>Weights</dt><dd>{weights_file}</dd>" in page
     assert folder.read(tmp_path / "out").about.weights["sha256"] in page
+
+
+def test_the_report_is_drawn_again_with_the_weights(
+    command, file, weights_file, tmp_path, monkeypatch, drawn
+):
+    words = ["-r", 3, "-k", 0, "--no-compare", "--weights", weights_file]
+    seen = []
+    original = plot.reconstruction
+    monkeypatch.setattr(
+        plot, "reconstruction", lambda *fit, **entries: seen.append(entries) or original(*fit)
+    )
+    assert command("fit", file, *words, "-o", tmp_path / "out")[0] == 0
+    assert "written to" in command("report", tmp_path / "out")[1]
+    first, again = (entries["weights"] for entries in seen)
+    np.testing.assert_array_equal(first, np.load(weights_file))
+    np.testing.assert_array_equal(again, first)
+    weights_file.unlink()
+    code, out, _ = command("report", tmp_path / "out")
+    assert (code, len(seen)) == (0, 2)
+    assert "(without the residual: the weights of the fit" in out

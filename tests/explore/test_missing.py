@@ -1,6 +1,7 @@
 """Looking at and adjusting data with missing values and weights."""
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -15,6 +16,8 @@ from nmfmerge.explore.explorer import open_matrix, open_path
 from nmfmerge.explore.fragments import heading, ranks
 from nmfmerge.explore.reduce import Overview
 from nmfmerge.inputs.check import check_X
+from nmfmerge.results.factorization import Factorization
+from nmfmerge.solvers.history import Status
 from nmfmerge.storage import folder
 from tests.explore.conftest import done
 
@@ -155,6 +158,33 @@ def test_pictures_are_means_of_what_is_observed(form, kept, monkeypatch):
             assert found[i, j] == pytest.approx(expected, rel=1e-9, abs=1e-12, nan_ok=True)
 
 
+@pytest.mark.parametrize("form", ["holes", "weights", "ratings", "sparse weights"])
+def test_residuals_of_blocks_are_means_of_those_observed(form):
+    X, entries = FORMS["weights" if form == "sparse weights" else form]
+    M = {"holes": 1.0 * ~HIDDEN, "ratings": 1.0 * (RATED > 0)}.get(form, WEIGHTS)
+    weights = sp.csr_array(M) if form == "sparse weights" else entries.get("weights")
+    data = check_X(X, weights=weights, absent=entries.get("missing", "nan"))
+    overview, W, H = Overview.of(data, X), rng.random((30, 3)), rng.random((3, 40))
+    found, *edges = overview.window((0, 30), (3, 40), 13)
+    rest = found - overview.fit(W, H, *edges)
+    known = np.where(M > 0, RATED if form == "ratings" else np.nan_to_num(HOLES), 0)
+    residual = M * (known - W @ H)
+    for i, (a, b) in enumerate(pairwise(edges[0])):
+        for j, (c, d) in enumerate(pairwise(edges[1])):
+            weight = M[a:b, c:d].sum()
+            expected = residual[a:b, c:d].sum() / weight if weight else np.nan
+            assert rest[i, j] == pytest.approx(expected, rel=1e-9, abs=1e-12, nan_ok=True)
+
+
+def test_an_exact_fit_of_large_data_leaves_no_residual(page_of):
+    W, H = rng.random((900, 2)), rng.random((2, 700))
+    session = open_matrix(np.where(rng.random((900, 700)) < 0.5, np.nan, W @ H))
+    page = page_of(session)
+    page.maps.show(Factorization(W, H, 0.0, 0.0, (), Status.DONE, 0.0))
+    assert float(page.maps.plots[2].title.text.split("±")[1]) < 1e-12
+    session.close()
+
+
 def test_what_is_missing_has_a_colour_of_its_own(page_of):
     session = open_matrix(HOLES)
     session.find_path(3)
@@ -166,6 +196,7 @@ def test_what_is_missing_has_a_colour_of_its_own(page_of):
     assert fit.dtype == np.uint8
     assert np.nanmax(data) == 255
     assert "nan" not in page.maps.plots[0].title.text
+    assert "Nothing was observed where it is grey." in page.maps.note
     session.close()
 
 
@@ -183,3 +214,37 @@ def test_held_out_errors_are_drawn_where_they_were_asked_for(page_of):
     said = re.search("least at rank ([0-9]+)", ranks(session, session.state))
     assert int(said[1]) == path.ranks[np.argmin(path.held_out)]
     session.close()
+
+
+def test_the_saved_fit_says_how_the_data_were_opened(given, tmp_path):
+    file, entries = stored(given, tmp_path)
+    session = open_path(file, **entries)
+    session.find_path(2)
+    done(session)
+    session.save("mine.nmf")
+    done(session)
+    session.close()
+    command = folder.read(tmp_path / "mine.nmf").about.command
+    for name, value in entries.items():
+        assert f"--{name} {value}" in command
+
+
+def test_bars_of_held_out_errors_reach_down_where_their_lower_end_is_negative(page_of):
+    session = open_matrix(HOLES)
+    page = page_of(session)
+    session.find_path(3, 0.1)
+    done(session)
+    path = session.state.path
+    wild = replace(path, held_out_error=np.array([0.1, 1.5, 0.1]) * path.held_out)
+    page.curves.show(replace(session.state, path=wild))
+    drawn = page.curves.source.data
+    assert 0 < drawn["low"][1] < drawn["held_out"][1] < drawn["high"][1]
+    np.testing.assert_allclose(drawn["low"][[0, 2]], 0.9 * path.held_out[[0, 2]])
+    session.close()
+
+
+def test_small_weights_are_no_missing_values():
+    weights = np.where(np.arange(40) < 20, 1.0, 1e-12) * np.ones((30, 1))
+    overview = Overview.of(check_X(X, weights=weights), X)
+    found = overview.window((0, 30), (0, 40), 10)[0]
+    assert np.isfinite(found).all()

@@ -145,3 +145,12 @@ def datasets_like(data):
         for name, n in zip(("row", "column"), data.X.shape, strict=True)
     )
     return datasets.Dataset("run", data.X, None, rows, columns)
+
+
+@pytest.mark.parametrize("of_file", [False, True])
+def test_weights_are_a_file_where_the_data_are(of_file, tmp_path):
+    X = np.ones((4, 3))
+    np.save(tmp_path / "X.npy", X)
+    given = (tmp_path / "X.npy", X) if of_file else (X, tmp_path / "X.npy")
+    with pytest.raises(TypeError, match=r"weights is .*a file, .*expected a file of weights for a"):
+        explore(given[0], weights=given[1])

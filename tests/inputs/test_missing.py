@@ -120,7 +120,8 @@ def unobserved(rows=(), columns=()):
 
 BAD = [
     (X, {"weights": np.ones((3, 3))}, r"weights has shape \(3, 3\) and X has shape \(8, 6\)"),
-    (X, {"weights": np.ones(5)}, r"weights has shape \(1, 5\).*one for each row or column"),
+    (X, {"weights": np.ones(5)}, r"weights has shape \(5,\).*one for each row or column"),
+    (X, {"weights": 2.0}, r"weights has shape \(\) and X has shape \(8, 6\)"),
     (X[:6], {"weights": np.ones(6)}, r"weights has 6 numbers.*use weights.reshape\(-1, 1\)"),
     (X, {"weights": with_entry(OBSERVED, -1)}, "weights has negative values"),
     (X, {"weights": with_entry(OBSERVED, np.inf)}, "weights contains NaN or infinity"),

@@ -99,6 +99,24 @@ def test_a_half_is_every_other_line_in_its_own_scale(kind, axis):
         np.testing.assert_allclose(*products, rtol=1e-12)
 
 
+def test_singular_vectors_do_not_depend_on_others_that_were_asked_for():
+    data = DenseData(np.random.default_rng(0).random((97, 86), np.float32))
+    alone = data.svd(6)
+    data.forget_svd()
+    with data.keeping_svd():
+        data.svd(12)
+        np.testing.assert_array_equal(data.svd(6).Ut, alone.Ut)
+        np.testing.assert_array_equal(data.svd(6).Vt, alone.Vt)
+
+
+def test_singular_vectors_of_lower_ranks_are_the_first_of_higher_ones_where_that_is_allowed():
+    data = DenseData(np.random.default_rng(0).random((97, 86), np.float32))
+    with data.keeping_svd(cut=True):
+        kept = data.svd(12)
+        with data.keeping_svd():
+            assert np.shares_memory(data.svd(6).Ut, kept.Ut)
+
+
 def test_singular_vectors_are_kept_as_long_as_they_are_asked_to():
     data = check_X(np.random.default_rng(0).random((9, 7)))
     with data.keeping_svd():

@@ -282,7 +282,7 @@ def test_out_of_time_gives_the_best_so_far(part, monkeypatch):
 
     for module in ("solvers.loop", "solvers.limits", "method.course"):
         monkeypatch.setattr(f"nmfmerge.{module}.perf_counter", clock)
-    options = {"n_init": 3, "tol": 1e-3, "n_extra": 7}
+    options = {"n_init": 3, "tol": 1e-3, "n_extra": 7, "n_jobs": 1}  # threads share the looks
     nmf_merge(X, 5, **options)
     whole = len(looks)
     looks.clear()

@@ -229,7 +229,7 @@ def test_every_figure_is_drawn_once_for_the_folder_and_the_page(fitted, monkeypa
     drawn = []
 
     def noted(name, draw):
-        return lambda *arguments: drawn.append(name) or draw(*arguments)
+        return lambda *arguments, **options: drawn.append(name) or draw(*arguments, **options)
 
     for name in plot.__all__:
         monkeypatch.setattr(plot, name, noted(name, getattr(plot, name)))

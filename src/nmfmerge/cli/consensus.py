@@ -74,15 +74,16 @@ def run(given: argparse.Namespace) -> int:
         with consensus_bar(not given.no_report) as bar:
             bar.enter("reading")
             data = read(given.file, **reading_options(given))
+            weights = weights_of(given, data)
             check_exports(given, data, 2 * max(chosen["ranks"]) + 1)
             try:
-                result = _consensus(given, chosen, data, unfinished, bar)
+                result = _consensus(given, chosen, data, weights, unfinished, bar)
             except ConsensusInterrupted as interrupted:
-                _write(given, output, interrupted.consensus, data, about, bar, replace)
+                _write(given, output, interrupted.consensus, data, weights, about, bar, replace)
                 bar.write(f"nmfmerge: the consensus of the finished fits is written to {output}")
                 unfinished.advise(bar)
                 raise
-            rank = _write(given, output, result, data, about, bar, replace)
+            rank = _write(given, output, result, data, weights, about, bar, replace)
         if result.status is not Status.MAX_TIME:
             unfinished.clear()
     outcome = _outcome(result) | {"rank": rank, "folder": str(output)}
@@ -94,11 +95,11 @@ def _consensus(
     given: argparse.Namespace,
     chosen: dict[str, Any],
     data: Dataset,
+    weights: Any,
     unfinished: Unfinished,
     bar: ProgressBar,
 ) -> Consensus:
     bar.enter("compiling")
-    weights = weights_of(given, data)
     warm_up(given.solver, data, loss_of(given), weights is not None)
     try:
         with unfinished.continued(), warnings.catch_warnings(record=True) as caught:
@@ -117,13 +118,14 @@ def _write(
     output: Path,
     result: Consensus,
     data: Dataset,
+    weights: Any,
     about: About,
     bar: ProgressBar,
     replace: bool,
 ) -> int:
     """Write the consensus with the fit of one rank; return that rank."""
     rank = given.rank if given.rank in result else result.first_choice
-    fit = Fit(result[rank].factorization, data, about, consensus=result)
+    fit = Fit(result[rank].factorization, data, about, consensus=result, weights=weights)
     drawn = {} if given.no_report else pages_or_nothing(fit, bar, output)
     exports = Exports(fit)
     write(output, fit, drawn, exports=exports, tables=given.tables, replace=replace)

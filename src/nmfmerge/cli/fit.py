@@ -141,7 +141,7 @@ def run(given: argparse.Namespace) -> int:
             if compares and result.converged:
                 judged = about.around is not None
                 about = about.updated(**_compared(given, data, weights, result, bar, judged))
-            fit = Fit(result, data, about)
+            fit = Fit(result, data, about, weights=weights)
             drawn = {} if given.no_report else pages_or_nothing(fit, bar, output)
             bar.enter("writing")
             exports = Exports(fit, requested(given))

@@ -67,7 +67,6 @@ def run(given: argparse.Namespace) -> int:
     objective: dict[str, Any] = {name: fit.about.settings.get(name) for name in _OBJECTIVE}
     objective = {name: value for name, value in objective.items() if value is not None}
     objective["beta_loss"] = loss.name
-    missing = objective.get("missing", "nan")
     W, H, tree = merge_components(
         fit.result.W, fit.result.H, rank, beta_loss=loss.name, max_penalty=given.max_penalty
     )
@@ -91,8 +90,9 @@ def run(given: argparse.Namespace) -> int:
     result = replace(polished, merges=tree)
     result = result.reordered(np.argsort(-result.shares(), kind="stable").tolist())
     command = ["nmfmerge", "merge", str(given.folder), "-r", str(len(H)), "--tol", f"{given.tol:g}"]
+    ranks = around(data.X, result, bar, fit.about.missing, weights) if loss.judges_ranks else None
     about = fit.about.without_measured().updated(
-        around=around(data.X, result, bar, missing, weights) if loss.judges_ranks else None,
+        around=ranks,
         command=shlex.join([*command, *export_words(given)]),
         settings={"n_components": len(H), "solver": defaults("nmf")["solver"], "tol": given.tol,
                   "init": f"components of {folder.name}, merged", **objective},
@@ -107,7 +107,7 @@ def run(given: argparse.Namespace) -> int:
             streamed=None, data_sample_sha256=None,
         )  # fmt: skip
     bar.section("")
-    merged = Fit(result, data, about)
+    merged = Fit(result, data, about, weights=weights)
     drawn, exports = pages_or_nothing(merged, bar, output), Exports(merged)
     bar.close()
     write(output, merged, drawn, exports=exports, tables=given.tables, replace=given.force)

@@ -78,23 +78,23 @@ def run(given: argparse.Namespace) -> int:
     with path_bar(given.n_max, given.n_min, stability, draws, masks) as bar:
         bar.enter("reading")
         data = read(given.file, **reading_options(given))
+        weights = weights_of(given, data)
         check_exports(given, data, given.n_max)
         try:
-            path = _path(given, data, bar)
+            path = _path(given, data, weights, bar)
         except PathInterrupted as interrupted:
-            _write(given, output, interrupted.path, data, about, bar)
+            _write(given, output, interrupted.path, data, weights, about, bar)
             bar.write(f"nmfmerge: what was reached is written to {output}")
             raise
-        rank = _write(given, output, path, data, about, bar)
+        rank = _write(given, output, path, data, weights, about, bar)
     print_outcome(
         given, _outcome(path) | {"rank": rank, "folder": str(output)}, _text(path, rank, output)
     )
     return OK if path.converged else NOT_CONVERGED
 
 
-def _path(given: argparse.Namespace, data: Dataset, bar: ProgressBar) -> RankPath:
+def _path(given: argparse.Namespace, data: Dataset, weights: Any, bar: ProgressBar) -> RankPath:
     bar.enter("compiling")
-    weights = weights_of(given, data)
     warm_up(given.solver, data, loss_of(given), weights is not None)
     try:
         with warnings.catch_warnings(record=True) as caught:
@@ -116,12 +116,13 @@ def _write(
     output: Path,
     path: RankPath,
     data: Dataset,
+    weights: Any,
     about: About,
     bar: ProgressBar,
 ) -> int:
     """Write the path with the fit of one rank; return that rank."""
     rank = given.rank or path.first_choice
-    fit = Fit(path[rank], data, about, path)
+    fit = Fit(path[rank], data, about, path, weights=weights)
     drawn = {} if given.no_report else pages_or_nothing(fit, bar, output)
     exports = Exports(fit)
     write(output, fit, drawn, exports=exports, tables=given.tables, replace=given.force)

@@ -52,7 +52,8 @@ def consensus(
     resample : {"poisson", "rows", "columns"}, optional
         How the data of each fit are drawn from X: a Poisson count around each entry, or nine
         tenths of the rows or columns. By default all fits have X itself and differ in their start.
-        Rows without which a column would have no observation are in every draw, and so are columns.
+        If a draw of rows leaves a column without observations, a row that observes it is added; the
+        same holds for draws of columns.
     side : {"H", "W"}, optional
         The factor whose components are matched across fits; default "H", and "W" where columns
         are drawn.

@@ -255,7 +255,7 @@ class Maps:
             self._window = window
             self._fill(*self.overview.window(*window, PIXELS))
         WH = product_window(result.W, result.H, *self._edges)
-        rest = self._X - WH
+        rest = self._X - self.overview.fit(result.W, result.H, *self._edges)
         most = spread(rest)
         self._put(1, self._scaled(WH))
         self._put(2, np.clip(0.5 + rest / (2 * most), 0, 1))
@@ -270,6 +270,7 @@ class Maps:
         self.plots[0].title.text = f"Data: 0 to {self._top:,.4g}"
         self.plots[1].title.text = "Reconstruction"
         self.note = "Colours go with the square root of the value. " if self._root else ""
+        self.note += "Nothing was observed where it is grey. " if len(seen) < X.size else ""
 
     def _scaled(self, values: np.ndarray) -> np.ndarray:
         part = np.clip(values / self._top, 0, 1)
@@ -305,6 +306,7 @@ class Curves:
             plot.scatter("rank", name, source=self.assessed, size=13, fill_alpha=0,
                          line_width=2.2).tags = ["columns"]  # fmt: skip
             plot.yaxis.axis_label = label
+            plot.xaxis.ticker.min_interval = 1
             plot.y_range.range_padding = 0.25  # room for the rings
             plot.toolbar.active_drag = None
             plot.toolbar.active_scroll = None
@@ -336,6 +338,9 @@ class Curves:
                 "high": path.held_out + spread,
             }  # fmt: skip
             drawn = {k: np.where(np.asarray(v) > 0, v, np.nan) for k, v in curves.items()}
+            ends = drawn["low"], drawn["high"], drawn["held_out"], drawn["error"]
+            lowest = np.fmin.reduce(np.concatenate(ends))  # zero is nowhere on the axis
+            drawn["low"] = np.where(curves["low"] > 0, drawn["low"], lowest)
             self.source.data = {"rank": rank, **drawn}
             marked = rank == _assessed_rank(state)
             self.assessed.data = {k: v[marked] for k, v in self.source.data.items()}

@@ -12,7 +12,7 @@ from nmfmerge.explore.state import OPENED, PageState
 from nmfmerge.explore.thumbs import overlay, thumbs
 from nmfmerge.explore.views import View
 from nmfmerge.explore.words import as_percent, points, short
-from nmfmerge.results.rank_path import RankPath
+from nmfmerge.results.rank_path import RankPath, two_digits
 
 N_CHEAPEST = 5  # pairs that are listed
 
@@ -183,7 +183,8 @@ def _held_out(path: RankPath) -> str:
     error, spread = path.held_out[best], path.held_out_error[best]
     return (
         "<p class='hint'>Dashed: error of held-out entries, least at rank "
-        f"{path.ranks[best]} ({as_percent(error)} ± {spread:.2g}). It is evidence of its own.</p>"
+        f"{path.ranks[best]} ({error:.4g} ± {two_digits(spread)} %). The assessment "
+        "does not use it.</p>"
     )
 
 

@@ -10,9 +10,8 @@ from nmfmerge.matrices import DataMatrix
 
 _COARSE = 1600  # blocks a side of the sums that are kept for looking at large parts of X
 _EXACT = 2_000_000  # entries that are averaged afresh at every look
-
-
-_NONE = 1e-9  # mean weight of a block without any
+_AT_ONCE = 10_000_000  # products of the entries of W and H that are made at every look
+_NONE = 1e-9  # 1 less the share that is missing, of a block without any observed entry
 
 
 class Overview:
@@ -79,6 +78,12 @@ class Overview:
         sizes = np.outer(np.diff(row_edges), np.diff(column_edges))
         return sums / sizes, row_edges, column_edges
 
+    def fit(
+        self, W: np.ndarray, H: np.ndarray, row_edges: np.ndarray, column_edges: np.ndarray
+    ) -> np.ndarray:
+        """Averages of WH over the blocks of a window, of the same entries as those of X."""
+        return product_window(W, H, row_edges, column_edges)
+
 
 class WeightedOverview(Overview):
     """The same of data with weights: averages of what is observed, NaN where nothing is."""
@@ -94,9 +99,37 @@ class WeightedOverview(Overview):
         sums, row_edges, column_edges = super().window(rows, columns, most)
         weights = self._weights.window(rows, columns, most)[0]
         weights = 1 - weights if self._complement else weights
-        averages = np.full_like(sums, np.nan)
-        np.divide(sums, weights, out=averages, where=weights > _NONE)
-        return averages, row_edges, column_edges
+        return self._ratio(sums, weights, np.full_like(sums, np.nan)), row_edges, column_edges
+
+    def fit(
+        self, W: np.ndarray, H: np.ndarray, row_edges: np.ndarray, column_edges: np.ndarray
+    ) -> np.ndarray:
+        """Weighted averages of WH over blocks; plain ones where these would take long."""
+        everywhere = product_window(W, H, row_edges, column_edges)
+        rows, columns = (slice(edges[0], edges[-1]) for edges in (row_edges, column_edges))
+        U: Any = self._weights.X[rows, columns]
+        if (U.nnz if sp.issparse(U) else U.size) * len(H) > _AT_ONCE:
+            return everywhere
+        starts = row_edges[:-1] - row_edges[0], column_edges[:-1] - column_edges[0]
+        part = _times(U, W[rows], H[:, columns])
+        sums, weights = average(part, *starts), average(U, *starts)
+        if self._complement:
+            sums, weights = everywhere - sums, 1 - weights
+        return self._ratio(sums, weights, everywhere)
+
+    def _ratio(self, sums: np.ndarray, weights: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
+        """Quotients, written over ``otherwise`` where a block has weight."""
+        least = _NONE if self._complement else 0.0
+        return np.divide(sums, weights, out=otherwise, where=weights > least)
+
+
+def _times(U: Any, W: np.ndarray, H: np.ndarray) -> Any:
+    """U∘WH, of the kind of U."""
+    if not sp.issparse(U):
+        return U * (W @ H)
+    at = U.tocoo()
+    WH = sum(w[at.row] * h[at.col] for w, h in zip(W.T, H, strict=True))
+    return sp.csr_array((at.data * WH, (at.row, at.col)), U.shape)
 
 
 def _blocks(

@@ -81,9 +81,8 @@ class Session:
         self.title = title or data.name
         self.about = about or About()
         self.place = place or Place(Path())
-        absent = self.about.settings.get("missing", "nan")
         self._weights = weights
-        self.matrix = check_X_on_host(data.X, "the explorer", weights, absent)
+        self.matrix = check_X_on_host(data.X, "the explorer", weights, self.about.missing)
         check_observed(self.matrix)
         self.overview = Overview.of(self.matrix, data.X)
         self.groupings = groupings(data)
@@ -421,8 +420,8 @@ class Session:
             if not overwrite and is_fit(path) and not self.folders.is_ours(chosen, editor, start):
                 question = f"{chosen} holds another fit: replace it, or choose another name."
                 return Note(question, "error", replacing=chosen)
-            fit = fit_of(editor, start, self.data, self.about, self.state.path)
-            not_made = write_fit(path, fit, editor, job, self._weights)
+            fit = fit_of(editor, start, self.data, self.about, self.state.path, self._weights)
+            not_made = write_fit(path, fit, editor, job)
             self.folders.saved(path.name, start)
             return Note(f"Saved as {path.name} in {path.parent}.{not_made}")
 

@@ -4,6 +4,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nmfmerge.arguments.errors import ArgumentTypeError
+
 if TYPE_CHECKING:
     from nmfmerge.explore.explorer import Explorer
 
@@ -50,7 +52,14 @@ def explore(
     from nmfmerge.settings import SETTINGS
 
     n_max, missing = SETTINGS["n_max"].check(n_max), SETTINGS["missing"].check(missing)
-    if isinstance(X, str | os.PathLike):
+    is_file, of_file = (isinstance(given, str | os.PathLike) for given in (X, weights))
+    if weights is not None and is_file != of_file:
+        raise ArgumentTypeError(
+            "weights",
+            f"is {_a_file(of_file)}, and X is {_a_file(is_file)}",
+            expected="a file of weights for a data file, an array for an array",
+        )
+    if is_file:
         known = None if weights is None else Path(weights)
         session = open_path(Path(X), known, missing, **reading)
     elif reading:
@@ -69,3 +78,7 @@ def explore(
 
         webbrowser.open(explorer.address)
     return explorer
+
+
+def _a_file(is_file: bool) -> str:
+    return "a file" if is_file else "not a file"

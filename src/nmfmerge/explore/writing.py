@@ -21,7 +21,14 @@ from nmfmerge.storage.provenance import now, versions
 _OF_DATA = ("missing",)  # settings that the edits have, too
 
 
-def fit_of(editor: Editor, start: int, data: Dataset, about: About, path: RankPath | None) -> Fit:
+def fit_of(
+    editor: Editor,
+    start: int,
+    data: Dataset,
+    about: About,
+    path: RankPath | None,
+    weights: Any = None,
+) -> Fit:
     """The result of the edits of a start, with its provenance.
 
     Parameters
@@ -34,12 +41,16 @@ def fit_of(editor: Editor, start: int, data: Dataset, about: About, path: RankPa
         What is factorized, and how it was read.
     path : RankPath or None
         Solutions of all ranks, if they are known.
+    weights : array or sparse matrix, optional
+        Weights of the entries of X.
     """
-    opened = shlex.join(["nmfmerge", "explore", about.file or data.name])
+    opened = ["nmfmerge", "explore", about.file or data.name]
+    opened += [] if about.weights is None else ["--weights", about.weights["file"]]
+    opened += [] if about.missing == "nan" else ["--missing", about.missing]
     began = "the opened fit" if start == OPENED else f"rank {start}"
     notes = [f"Made in the explorer from {began} by {len(editor.edits)} edits; see edits.py."]
     made = about.without_measured().updated(
-        command=about.command or opened,
+        command=about.command or shlex.join(opened),
         settings={
             "n_components": editor.n_components,
             "start": began,
@@ -50,15 +61,15 @@ def fit_of(editor: Editor, start: int, data: Dataset, about: About, path: RankPa
         date=now(),
         notes=notes,
     )
-    return Fit(editor.result(), data, made, path)
+    return Fit(editor.result(), data, made, path, weights=weights)
 
 
-def write_fit(path: Path, fit: Fit, editor: Editor, job: Job, weights: Any = None) -> str:
+def write_fit(path: Path, fit: Fit, editor: Editor, job: Job) -> str:
     """Write a fit with its report, its exports and its edits; returns what could not be made."""
     check_output(path, replace=True)
     drawn, why_not = report_or_nothing(fit, job)
     exports = Exports(fit)
-    write(path, fit, drawn | _edits(editor, fit.about, weights), exports=exports, replace=True)
+    write(path, fit, drawn | _edits(editor, fit.about, fit.weights), exports=exports, replace=True)
     return f"{why_not}{exports.remarks}"
 
 
@@ -77,9 +88,8 @@ def _edits(editor: Editor, about: About, weights: Any) -> dict[str, str | bytes]
         known = call("nmfmerge.io.read", str(path), **options) + f".X{line}"
     elif weights is not None:
         known = 'np.load("weights.npy")'
-    missing = about.settings.get("missing")
     with TemporaryDirectory() as folder:
         saved = Path(folder) / "edits.npz"
         editor.save(saved)
-        code = editor.script(X=X, weights=known, missing=missing)
+        code = editor.script(X=X, weights=known, missing=about.missing)
         return {"edits.py": code, "edits.npz": saved.read_bytes()}

@@ -116,10 +116,13 @@ def unit_of_weights(finite: bool, low: float, high: float, even: bool) -> float:
 
 def as_lines(weights: Any, shape: tuple[int, int]) -> Any:
     """Weights of one dimension as a column or a row, by which side of X has as many."""
-    weights = np.asarray(weights) if isinstance(weights, list | tuple) else weights
-    if getattr(weights, "ndim", 2) != 1:
+    plain = isinstance(weights, list | tuple | int | float)
+    weights = np.asarray(weights) if plain else weights
+    if getattr(weights, "ndim", 2) > 1:
         return weights
     weights = weights if is_a(weights, "dask", "Array") else np.asarray(weights)
+    if weights.shape not in ((shape[0],), (shape[1],)):
+        check_weights_shape(weights, shape)
     fits = [len(weights) == length for length in shape]
     if all(fits):
         raise ArgumentError(

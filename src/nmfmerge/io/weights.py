@@ -104,11 +104,16 @@ def _check_shape(path: Path, found: tuple[int, int], shape: tuple[int, int]) -> 
 
 
 def _check_names(path: Path, known: Dataset, data: Dataset, side: str, file: Path) -> None:
-    """Refuse rows or columns in another order, where both files have names."""
+    """Refuse rows or columns in another order, where both files have names or numbers for them."""
     names, expected = (getattr(each, side).values for each in (known, data))
-    if len(names) != len(expected) or not names.dtype.kind == expected.dtype.kind == "U":
+    kinds = names.dtype.kind + expected.dtype.kind
+    are_numbers = set(kinds) <= set("iuf")
+    if len(names) != len(expected) or not (are_numbers or kinds == "UU"):
         return
-    other = np.flatnonzero(names != expected)
+    if are_numbers and (_is_numbering(names) or _is_numbering(expected)):
+        return
+    same = np.isclose(names, expected, rtol=1e-9) if are_numbers else names == expected
+    other = np.flatnonzero(~same)
     if len(other):
         k = int(other[0])
         raise ArgumentError(
@@ -120,6 +125,11 @@ def _check_names(path: Path, known: Dataset, data: Dataset, side: str, file: Pat
             found=repr(str(names[k])),
             wanted=repr(str(expected[k])),
         )
+
+
+def _is_numbering(values: np.ndarray) -> bool:
+    """True if rows or columns are numbered from 0, as they are without names."""
+    return bool(np.array_equal(values, np.arange(len(values))))
 
 
 def _dense(X: Any) -> np.ndarray:

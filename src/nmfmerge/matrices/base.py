@@ -75,9 +75,9 @@ class DataMatrix(ABC):
         self._begin_without_svd()
 
     def _begin_without_svd(self) -> None:
-        self._svd: TruncatedSVD | None = None
+        self._svds: dict[int, TruncatedSVD] = {}  # by the number of triplets
         self._svd_lock = RLock()  # several starts may ask for it at once
-        self._keeps_svd = False
+        self._keeps_svd = self._cuts_svd = False
         self._derived: dict[Any, Any] = {}
         self._deriving = Lock()
 
@@ -217,12 +217,16 @@ class DataMatrix(ABC):
     def svd(self, r: int, check: Check | None = None) -> TruncatedSVD:
         """Leading ``r`` singular triplets, the same every time; kept until `forget_svd`.
 
-        ``check`` is called without arguments between products and raises to stop.
+        Their bits do not depend on what other starts have asked for: those of more triplets differ
+        by rounding, and are taken only where `keeping_svd` allows it. ``check`` is called without
+        arguments between products and raises to stop.
         """
         with self._svd_lock:
-            if self._svd is None or len(self._svd.s) < r:
-                self._svd = self._compute_svd(r, check)
-            return self._svd.head(r)
+            most = max(self._svds, default=0)
+            size = most if self._cuts_svd and r <= most else r
+            if size not in self._svds:
+                self._svds[size] = self._compute_svd(size, check)
+            return self._svds[size].head(r)
 
     def place(self, F: np.ndarray, side: Side) -> Any:
         """A factor of a side in the precision of X, where X is."""
@@ -264,16 +268,21 @@ class DataMatrix(ABC):
     def forget_svd(self) -> None:
         """Free the memory of the kept singular vectors, unless `keeping_svd`."""
         if not self._keeps_svd:
-            self._svd = None
+            self._svds.clear()
 
     @contextmanager
-    def keeping_svd(self) -> Iterator[None]:
-        """Keep the singular vectors until the end of a ``with`` block: several ranks need them."""
-        before, self._keeps_svd = self._keeps_svd, True
+    def keeping_svd(self, cut: bool = False) -> Iterator[None]:
+        """Keep the singular vectors until the end of a ``with`` block: several starts need them.
+
+        With ``cut`` lower ranks get the first of the triplets of higher ones, which is
+        reproducible where one thread asks for them.
+        """
+        before = self._keeps_svd, self._cuts_svd
+        self._keeps_svd, self._cuts_svd = True, cut or self._cuts_svd
         try:
             yield
         finally:
-            self._keeps_svd = before
+            self._keeps_svd, self._cuts_svd = before
             self.forget_svd()
 
     def completed(self, Wt: Array, H: Array) -> "DataMatrix":

@@ -61,6 +61,7 @@ def rank_path(path: "RankPath", rank: int | None = None) -> Figure:
         ax.set_ylabel(label)
         if label == "held-out error (%)":
             ax.errorbar(path.ranks, values, path.held_out_error, fmt="none", ecolor=colour, lw=1.1)
+            values = np.append(values, values + path.held_out_error)  # bars end within the axes
         if label in thresholds:
             ax.axhline(thresholds[label], color=GREY, lw=0.9, ls=":", zorder=0)
         if label == "stability":

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+import matplotlib as mpl
 import numpy as np
-import scipy.sparse as sp
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, Normalize, PowerNorm
 from matplotlib.figure import Figure
@@ -11,6 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from nmfmerge.datasets.base import Dataset
 from nmfmerge.drawing.blocks import averaged
+from nmfmerge.plot.completed import completed
 from nmfmerge.plot.ruler import Ruler, ruler
 from nmfmerge.plot.side import MAP, Side, sides
 from nmfmerge.plot.style import SMALL, how_many, new_figure, no_spines, remark, tick_text, tidy
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from nmfmerge.results.factorization import Factorization
 
 MOST = 600
+UNKNOWN = "#9a9a9a"  # where nothing was observed, as in the explorer: white is zero
 _ROUNDING = 1e-9
 FROM_WHITE = LinearSegmentedColormap.from_list(
     "from white", ["#ffffff", "#fbd9b5", "#f39a6b", "#cf4a6a", "#76216f", "#170b2d"]
@@ -28,7 +30,9 @@ _QUIET = 60.0  # decibels below the loudest: the end of the scale
 _BRIGHT = 0.998  # of the pixels that are not zero lie within the scale of a picture mostly white
 
 
-def reconstruction(result: "Factorization", data: Dataset) -> Figure:
+def reconstruction(
+    result: "Factorization", data: Dataset, *, weights: Any = None, missing: str = "nan"
+) -> Figure:
     """Draw X and WH on one colour scale, and the residual X − WH on a diverging one.
 
     Parameters
@@ -37,7 +41,11 @@ def reconstruction(result: "Factorization", data: Dataset) -> Figure:
         The fit.
     data : Dataset
         What was fitted; X may be sparse. Sides longer than 600 are averaged in blocks; WH takes the
-        place of missing entries, and blocks of which nothing is known are left blank.
+        place of missing entries, and blocks in which nothing was observed are grey.
+    weights : array or sparse matrix, optional
+        Weights of the entries of X; those of weight 0 are missing.
+    missing : {"nan", "zeros"}
+        Which entries of X are missing; see `nmf`.
 
     Returns
     -------
@@ -51,13 +59,14 @@ def reconstruction(result: "Factorization", data: Dataset) -> Figure:
         raise ValueError("data has no X (only its axes); expected the matrix that was factorized")
     left, right = sides(result, data)
     if "picture" in (left.kind, right.kind):
-        return _means(result, data, left, right)
+        return _means(result, data, left, right, weights, missing)
     rows, columns = ruler(left, result.W.T, MOST), ruler(right, result.H, MOST)
-    X, holes = _completed(data.X, result)
-    X = averaged(X, rows.pixels, columns.pixels)
-    if holes is not None:
-        X[averaged(holes, rows.pixels, columns.pixels) > 1 - _ROUNDING] = np.nan
     WH = (rows.pixels @ result.W).astype(np.float64) @ (result.H @ columns.pixels.T)
+    known = completed(data.X, result, weights, missing)
+    X = averaged(known.X, rows.pixels, columns.pixels) + WH * known.lacks_fit
+    if known.weights is not None:
+        share = averaged(known.weights.U.X, rows.pixels, columns.pixels)
+        X[(1 - share if known.weights.complement else share) < _ROUNDING] = np.nan
     figure = new_figure(4.1, margins=(0.75, 0.15, 1.45, 0.35))
     axes = figure.subplots(1, 3, gridspec_kw={"wspace": 0.12})
     if left.logarithmic or right.logarithmic:
@@ -76,19 +85,6 @@ def reconstruction(result: "Factorization", data: Dataset) -> Figure:
     if notes:
         remark(figure, "\n".join(notes), up=0.05)
     return figure
-
-
-def _completed(X: Any, result: "Factorization") -> tuple[Any, sp.csr_array | None]:
-    """X with WH where it is NaN, and a matrix of ones there; X itself if nothing is missing."""
-    sparse = sp.issparse(X)
-    if result.n_missing == 0 or not np.isnan(X.data if sparse else X).any():
-        return X, None
-    X = X.tocoo(copy=True) if sparse else np.array(X)
-    values = X.data if sparse else X
-    missing = np.nonzero(np.isnan(values))
-    rows, columns = (X.row[missing], X.col[missing]) if sparse else missing
-    values[missing] = np.einsum("er,re->e", result.W[rows], result.H[:, columns])
-    return X, sp.csr_array((np.ones(len(rows)), (rows, columns)), X.shape)
 
 
 def _draw_values(figure: Figure, axes: np.ndarray, X: np.ndarray, WH: np.ndarray) -> None:
@@ -115,6 +111,7 @@ def _draw_decibels(figure: Figure, axes: np.ndarray, X: np.ndarray, WH: np.ndarr
 
 
 def _show(ax: Axes, values: np.ndarray, title: str, colours: Any, norm: Normalize) -> None:
+    colours = mpl.colormaps.get_cmap(colours).with_extremes(bad=UNKNOWN)
     ax.imshow(values, cmap=colours, norm=norm, aspect="auto", interpolation="nearest")
     ax.set_title(title)
 
@@ -144,16 +141,19 @@ def _compared(most: float, top: float | None) -> str:
     return f"ends: ±{share:.2g} % of the left scale"
 
 
-def _means(result: "Factorization", data: Dataset, left: Side, right: Side) -> Figure:
+def _means(
+    result: "Factorization", data: Dataset, left: Side, right: Side, weights: Any, missing: str
+) -> Figure:
     """The mean image of X, of WH and of the residual."""
-    known = _completed(data.X, result)[0]
+    known = completed(data.X, result, weights, missing)
     if left.fold is not None:
-        fold, X = left.fold, np.asarray(known.mean(axis=1)).reshape(-1)
+        fold, axis = left.fold, 1
         WH = result.W @ result.H.mean(axis=1)
     else:
         assert right.fold is not None
-        fold, X = right.fold, np.asarray(known.mean(axis=0)).reshape(-1)
+        fold, axis = right.fold, 0
         WH = result.W.mean(axis=0) @ result.H
+    X = np.asarray(known.X.mean(axis=axis)).reshape(-1) + WH * known.lacks_fit
     other = right if left.fold is not None else left
     first, second = fold(X.astype(np.float64)), fold(WH.astype(np.float64))
     tall = first.shape[0] / first.shape[1]
@@ -211,6 +211,8 @@ def _colour_bar(
     locator = MaxNLocator(5 if len(axes) > 1 else 2, steps=[1, 2, 5, 10])
     ticks = np.asarray(locator.tick_values(low, high))
     ticks = ticks[(ticks >= low) & (ticks <= high)]
+    if len(axes) == 1 and len(ticks) > 3:  # narrow, and as far to the left of 0 as to the right
+        ticks = ticks[[0, len(ticks) // 2, -1]]
     tidy(ax)
     ax.spines[:].set_visible(False)
     ax.set_yticks([])

@@ -111,7 +111,7 @@ class RankSearch:
         self._until_stopped(search)
 
     def _until_stopped(self, search: Callable[[], None]) -> None:
-        with self.data.keeping_svd():
+        with self.data.keeping_svd(cut=True):
             self.stopped = until_stopped(search, lambda: bool(self.best))
 
     def _search(self) -> None:

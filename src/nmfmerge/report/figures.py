@@ -1,6 +1,7 @@
 """The figures of a fit by name; those that a result has nothing for are left out."""
 
 from collections.abc import Callable, Collection
+from typing import Any
 
 from matplotlib.figure import Figure
 
@@ -23,6 +24,8 @@ def draw(
     consensus: Consensus | None = None,
     *,
     leave_out: Collection[str] = (),
+    weights: Any = None,
+    missing: str = "nan",
     tick: Tick | None = None,
 ) -> dict[str, Figure]:
     """Draw every figure of a result, and of the path or the consensus it was chosen from.
@@ -33,6 +36,8 @@ def draw(
         What to draw.
     leave_out : collection of str, optional
         Names of figures that are not wanted.
+    weights, missing
+        Of the entries of X; see `nmf`.
     tick : callable, optional
         Called with the name of each figure that was drawn.
     """
@@ -44,7 +49,9 @@ def draw(
     if data is not None and result.n_components and has_pictures(data):
         wanted["maps"] = lambda: plot.maps(result, data)
     if data is not None and data.X is not None:
-        wanted["reconstruction"] = lambda: plot.reconstruction(result, data)
+        wanted["reconstruction"] = lambda: plot.reconstruction(
+            result, data, weights=weights, missing=missing
+        )
     if result.merges is not None and len(result.merges.pairs):
         wanted["merges"] = lambda: plot.merges(result)
     if result.generalized_singular_values.size:

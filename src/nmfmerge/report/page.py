@@ -44,6 +44,7 @@ def page(
     figures: Mapping[str, Figure] | None = None,
     path: RankPath | None = None,
     consensus: Consensus | None = None,
+    weights: Any = None,
     tick: Tick | None = None,
     extra: Mapping[str, tuple[str, str]] | None = None,
 ) -> str:
@@ -64,6 +65,8 @@ def page(
         The path through all ranks that the result was chosen from.
     consensus : Consensus, optional
         The consensus that the result is of.
+    weights : array or sparse matrix, optional
+        Weights of the entries of X, where ``figures`` are not given.
     tick : callable, optional
         Called with the name of each section that is ready.
     extra : dict, optional
@@ -76,7 +79,10 @@ def page(
     """
     result = result.numpy()
     if figures is None:
-        figures = draw(result, data, path, consensus, leave_out=FILES_ONLY)
+        figures = draw(
+            result, data, path, consensus, leave_out=FILES_ONLY, weights=weights,
+            missing=About.of(about).missing,
+        )  # fmt: skip
     context = ReportContext(result, data, About.of(about), figures, path, consensus)
     made = {}
     for name, (title, make) in _SECTIONS.items():

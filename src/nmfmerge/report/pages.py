@@ -40,7 +40,10 @@ def pages(
     files: dict[str, str | bytes] = {}
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # names in scripts the font lacks
-        figures = draw(fit.result, fit.data, fit.path, fit.consensus, tick=tick)
+        figures = draw(
+            fit.result, fit.data, fit.path, fit.consensus, weights=fit.weights,
+            missing=fit.about.missing, tick=tick,
+        )  # fmt: skip
         for name, figure in figures.items():
             files[f"figures/{name}.png"] = png(figure)
             if tick is not None:

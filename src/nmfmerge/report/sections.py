@@ -15,11 +15,11 @@ from nmfmerge.report import stability
 from nmfmerge.report.care import warnings_of
 from nmfmerge.report.markup import bullets, code, facts, figure, paragraph, table, topics
 from nmfmerge.report.verdict import verdict
-from nmfmerge.report.words import count, ended, percent, seconds, several
+from nmfmerge.report.words import count, ended, number, percent, seconds, several
 from nmfmerge.results.about import About
 from nmfmerge.results.consensus import Consensus
 from nmfmerge.results.factorization import Factorization
-from nmfmerge.results.rank_path import RankPath
+from nmfmerge.results.rank_path import RankPath, two_digits
 from nmfmerge.settings import SETTINGS
 
 _HELD_OUT = (
@@ -162,7 +162,7 @@ def rank(context: ReportContext) -> str:
 
 
 def _with_spread(value: float, spread: float) -> str:
-    return "–" if np.isnan(value) else f"{percent(value)} ± {spread:.2g}"
+    return "–" if np.isnan(value) else f"{number(value)} ± {two_digits(spread)} %"
 
 
 def starts(context: ReportContext) -> str:
@@ -236,6 +236,7 @@ def _about_the_fit(result: Factorization, data: Dataset | None) -> str:
         )
     else:
         what = "X and WH share one colour scale."
+        what += " Nothing was observed where it is grey." * bool(result.n_missing)
     names = ("rows", "columns")
     moved = [name for name, side in zip(names, both, strict=True) if side.kind == "bars"]
     if moved:

@@ -73,6 +73,11 @@ class About:
         """A copy with some entries changed."""
         return replace(self, **changes)
 
+    @property
+    def missing(self) -> str:
+        """Which entries of the data were missing in the fit; see `nmf`."""
+        return str(self.settings.get("missing", "nan"))
+
     def measured(self) -> dict[str, Any]:
         """The comparisons with other fits that were made."""
         known = {"standard": self.standard, "around": self.around, "compare": self.compare}

@@ -15,6 +15,11 @@ _OPTIONAL = ("stability", "structure", "held_out", "held_out_error")
 _ARRAYS = ("penalties", "rank_seconds", *_OPTIONAL)
 
 
+def two_digits(error: float) -> str:
+    """A standard error at two digits; without an exponent below a million."""
+    return f"{float(f'{error:.2g}'):g}"
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class RankPath(Mapping[int, Factorization]):
     """Factorizations of one matrix at consecutive ranks; their error never rises with rank.
@@ -168,7 +173,7 @@ class RankPath(Mapping[int, Factorization]):
             f"  {rank:>4} {result.fitting_error:>12.6g} % "
             + (f"{'':>14}" if np.isnan(penalty) else f"{penalty:>12.4g} %")
             + f" {seconds:>9.3g}"
-            + ("" if np.isnan(held) else f"{held:>12.6g} ± {error:.2g} %")
+            + ("" if np.isnan(held) else f"{held:>12.6g} ± {two_digits(error)} %")
             for rank, result, penalty, seconds, held, error in zip(
                 self.ranks,
                 self.factorizations,

@@ -51,7 +51,7 @@ class Fit:
     """A factorization, the data it is of (X may be None), and how it was made.
 
     ``path`` is the path through all ranks that it was chosen from, if there is one, and
-    ``consensus`` the consensus that it is of.
+    ``consensus`` the consensus that it is of. ``weights`` of the entries of X are at hand if X is.
     """
 
     result: Factorization
@@ -59,6 +59,7 @@ class Fit:
     about: About = field(default_factory=About)
     path: RankPath | None = None
     consensus: Consensus | None = None
+    weights: Any = None
 
 
 def check_output(path: Path, replace: bool, another: str = ANOTHER) -> None:

@@ -48,7 +48,7 @@ class Room(NamedTuple):
     weights: torch.Tensor
     """1/G_tt of each component, (S, r)."""
     notes: torch.Tensor | None
-    """Sums of blocks of columns that Triton kernels write; see `triton_alspgrad`."""
+    """Buffers that the kernels of a device write to; see `triton_alspgrad`."""
     graph: list
     """The rounds, once a GPU has recorded them."""
 
