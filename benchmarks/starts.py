@@ -17,7 +17,7 @@ def main(*names):
     run_parts((default,), names, "starts")
 
 
-def default(repeats=2):
+def default():
     """`nmf_merge` and scikit-learn's NMF with their defaults: error and seconds."""
     rows = []
     for name in REAL:
@@ -32,7 +32,7 @@ def default(repeats=2):
             return metrics.fitting_error(X, W, model.components_)  # noqa: B023
 
         contenders = {"ours": ours, "theirs": theirs, "at 200": lambda: theirs(200)}
-        seconds, errors = _by_turns(contenders, repeats)
+        seconds, errors = _by_turns(contenders)
         rows.append({
             "data": name, "components": r, "our error": errors["ours"],
             "their error": errors["theirs"],
@@ -51,10 +51,16 @@ def _ratio(ours, theirs):
     return 1.0 if max(ours, theirs) < 1e-5 else ours / theirs
 
 
-def _by_turns(contenders, repeats):
-    """Call each by turns; return the least seconds and the last result of each."""
+def _by_turns(contenders, most=10, enough=3.0):
+    """Call each by turns; return the least seconds and the last result of each.
+
+    Twice at least, and up to ``most`` times while all of it took less than ``enough`` seconds.
+    """
     least, results = dict.fromkeys(contenders, np.inf), {}
-    for _ in range(repeats):
+    first = time.perf_counter()
+    for turn in range(most):
+        if turn > 1 and time.perf_counter() - first > enough:
+            break
         for name, function in contenders.items():
             began = time.perf_counter()
             results[name] = function()
