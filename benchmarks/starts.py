@@ -10,6 +10,10 @@ from benchmarks.common import print_rows, run_parts
 from nmfmerge import metrics, nmf_merge
 from reproduce.sets import REAL, SETS, matrix
 
+_SPINNING = (
+    0.2  # seconds for which threads of BLAS may go on to wait after a call, and slow the next
+)
+
 
 def main(*names):
     """Run the part, print it, and store it."""
@@ -62,6 +66,7 @@ def _by_turns(contenders, most=10, enough=3.0):
         if turn > 1 and time.perf_counter() - first > enough:
             break
         for name, function in contenders.items():
+            time.sleep(_SPINNING)
             began = time.perf_counter()
             results[name] = function()
             least[name] = min(least[name], time.perf_counter() - began)
