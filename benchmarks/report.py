@@ -95,8 +95,8 @@ thread where one is idle, and has the same bits on any number of them.
 {stored("cores-16/starts")}
 
 On 16 cores the small sets lose time to the parts of a start that are Python, which runs in one thread at a time. The
-passes over CBCL consist of single operations, as its products are long enough to be shared, and between these its
-16 threads wait for one another.
+passes over CBCL consist of single operations, as its products are long enough to be shared. When this was measured, its
+16 threads waited for one another between these operations, many of which are one now where no thread is idle.
 
 The default, the best of four starts, against one start of scikit-learn's `NMF`: with enough iterations
 (`max_iter=10_000`), and with its default of 200, where it may stop before it has converged. An error ratio above 1 means
