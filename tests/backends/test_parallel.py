@@ -196,9 +196,14 @@ def test_a_blas_of_unknown_threads_leaves_cores_and_the_environment(monkeypatch,
     assert available_threads() == expected
 
 
-def test_an_error_in_another_thread_is_raised_here():
+def test_an_error_in_another_thread_is_raised_here(three_threads):
+    here, begun = get_ident(), Event()
+
     def failing(first, last):
-        if first > 0:
+        if get_ident() == here:
+            begun.wait(10)  # until the other thread has taken a part
+        else:
+            begun.set()
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):

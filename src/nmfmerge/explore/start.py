@@ -4,8 +4,6 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nmfmerge.arguments.errors import ArgumentTypeError
-
 if TYPE_CHECKING:
     from nmfmerge.explore.explorer import Explorer
 
@@ -48,6 +46,7 @@ def explore(
         import bokeh  # noqa: F401
     except ImportError as error:
         raise ImportError('explore needs Bokeh: pip install "nmfmerge[explore]"') from error
+    from nmfmerge.arguments.errors import ArgumentTypeError
     from nmfmerge.explore.explorer import Explorer, open_matrix, open_path
     from nmfmerge.settings import SETTINGS
 
